@@ -1,0 +1,165 @@
+"""Time the ledger against the least that writing and reading the same bytes can cost.
+
+Run ``python benchmarks/ledger.py [--records N]``. The floors are measured in the same run: for
+writing, a plain open, write, fsync and rename; for reading, a plain open, read and ``json.loads``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from time import perf_counter
+from uuid import uuid4
+
+from pytest_aecbench.ledger import Ledger
+from pytest_aecbench.record import (
+    AgentIdentity,
+    AgentOutcome,
+    Cost,
+    Environment,
+    Evaluation,
+    Inputs,
+    OutputFile,
+    Outputs,
+    TaskIdentity,
+    Timing,
+    TrialRecord,
+    trial_key,
+)
+
+EXPERIMENT = "exp-benchmark"
+
+
+def make_record(number: int) -> TrialRecord:
+    started = datetime(2026, 4, 12, tzinfo=timezone.utc) + timedelta(seconds=number)
+    trial_id = str(uuid4())
+    digest = f"{number:064x}"
+    reward = number % 5 / 4
+    return TrialRecord(
+        trial_id=trial_id,
+        trial_key=trial_key(digest, '{"harness": "tool_loop", "model": "claude-sonnet-4"}', 1),
+        experiment_id=EXPERIMENT,
+        run_id="run-benchmark",
+        task=TaskIdentity(
+            task_id=f"electrical/voltage-drop-{number}",
+            digest=digest,
+            domain="electrical",
+            difficulty=("easy", "medium", "hard")[number % 3],
+            tags=("electrical", "AS-NZS-3008"),
+        ),
+        agent=AgentIdentity(
+            name="claude-tool-loop",
+            harness="tool_loop",
+            model="claude-sonnet-4",
+            parameters={"max_turns": 12, "max_tokens": 8192},
+        ),
+        repetition=1,
+        attempt=1,
+        environment=Environment(
+            backend="docker", image=f"aec-bench/task:{digest}", platform="linux-x86_64"
+        ),
+        inputs=Inputs(
+            instruction_sha256=digest,
+            agent_timeout_sec=600,
+            verifier_timeout_sec=300,
+            build_timeout_sec=600,
+        ),
+        outputs=Outputs(
+            files=tuple(
+                OutputFile(path=path, size=4096, sha256=digest)
+                for path in (
+                    "logs/agent/stdout.txt",
+                    "logs/verifier/details.json",
+                    "logs/verifier/reward.json",
+                    "logs/verifier/test-stdout.txt",
+                    "workspace/output.jsonl",
+                    "workspace/trajectory.jsonl",
+                )
+            ),
+            output_path="/workspace/output.jsonl",
+            output_excerpt='{"voltage_drop_v": 3.2, "compliant": true}\n' * 10,
+            jobs_dir=f"jobs/{EXPERIMENT}/{trial_id}",
+        ),
+        evaluation=Evaluation(
+            reward=reward,
+            threshold=1,
+            passed=reward >= 1,
+            validity="scored",
+            details={"compliance": 1, "voltage_drop_v": reward},
+            breakdown={
+                "checks": [
+                    {"name": name, "expected": 3.2, "found": 3.1, "passed": True}
+                    for name in ("current_a", "impedance", "voltage_drop_v", "compliance")
+                ]
+            },
+            verifier_returncode=0,
+        ),
+        agent_result=AgentOutcome(status="completed", turns=7),
+        timing=Timing(
+            started_at=started,
+            finished_at=started + timedelta(seconds=40.25),
+            wait=0.01,
+            build=2.5,
+            launch=0.4,
+            agent=33.1,
+            verify=3.9,
+            collect=0.2,
+        ),
+        cost=Cost(tokens_in=12345, tokens_out=2345, tokens_cache_read=45678, usd=0.123),
+        harness_version="0.1.0",
+    )
+
+
+def write_plainly(path: Path, data: bytes) -> None:
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+
+
+def read_plainly(directory: Path) -> list[object]:
+    return [json.loads(path.read_bytes()) for path in sorted(directory.iterdir())]
+
+
+def seconds(action: Callable[[], object]) -> float:
+    started = perf_counter()
+    action()
+    return perf_counter() - started
+
+
+def measure(records: list[TrialRecord], root: Path) -> tuple[float, float, float, float]:
+    """Return the seconds that writing and reading take: floor, ledger, floor, ledger."""
+    ledger, plain = Ledger(root / "ledger"), root / "plain"
+    plain.mkdir()
+    write_floor = write = 0.0
+    for record in records:  # turn by turn, so that both meet the same disk
+        path, data = plain / f"{record.trial_id}.json", record.to_json()
+        write_floor += seconds(lambda path=path, data=data: write_plainly(path, data))  # type: ignore[misc]
+        write += seconds(lambda record=record: ledger.append(record))  # type: ignore[misc]
+    assert len(ledger.load().records) == len(read_plainly(plain)) == len(records)
+    read_floor = min(seconds(lambda: read_plainly(plain)) for _ in range(3))
+    read = min(seconds(ledger.load) for _ in range(3))
+    return write_floor, write, read_floor, read
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time the ledger against plain files.")
+    parser.add_argument("--records", type=int, default=10_000, metavar="N")
+    number = parser.parse_args().records
+    records = [make_record(n) for n in range(number)]
+    with tempfile.TemporaryDirectory() as root:
+        write_floor, write, read_floor, read = measure(records, Path(root))
+    print(f"{number} records of {len(records[0].to_json())} bytes")
+    for verb, floor, ours in (("write", write_floor, write), ("read", read_floor, read)):
+        print(f"{verb:5}  ledger {ours:7.2f} s  floor {floor:7.2f} s  ratio {ours / floor:.2f}")
+
+
+if __name__ == "__main__":
+    main()

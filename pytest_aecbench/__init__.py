@@ -1,0 +1,115 @@
+"""Benchmark AI agents with pytest: a trial is a test."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_aecbench.agents import Agent, AgentLimits, AgentResult, Usage
+    from pytest_aecbench.agentspec import AgentSpec
+    from pytest_aecbench.backends import (
+        BackendExecutionRequest,
+        BackendExecutionResult,
+        CollectedArtifacts,
+        ComputeBackend,
+        Limits,
+        TrialHandle,
+    )
+    from pytest_aecbench.errors import (
+        AecBenchError,
+        BackendError,
+        BuildError,
+        LaunchError,
+        LedgerError,
+        ProviderError,
+        SandboxGone,
+        SettingsError,
+        TaskError,
+        TransferError,
+        UserError,
+        VerifierError,
+    )
+    from pytest_aecbench.ledger import Ledger
+    from pytest_aecbench.record import TrialRecord
+    from pytest_aecbench.reward import Reward
+    from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.task import Task
+
+__version__ = "0.1.0"
+
+# Read on first use: this package is imported by every pytest run on its user's machine.
+_HOMES = {
+    "agents": ("Agent", "AgentLimits", "AgentResult", "Usage"),
+    "agentspec": ("AgentSpec",),
+    "backends": (
+        "BackendExecutionRequest",
+        "BackendExecutionResult",
+        "CollectedArtifacts",
+        "ComputeBackend",
+        "Limits",
+        "TrialHandle",
+    ),
+    "errors": (
+        "AecBenchError",
+        "BackendError",
+        "BuildError",
+        "LaunchError",
+        "LedgerError",
+        "ProviderError",
+        "SandboxGone",
+        "SettingsError",
+        "TaskError",
+        "TransferError",
+        "UserError",
+        "VerifierError",
+    ),
+    "ledger": ("Ledger",),
+    "record": ("TrialRecord",),
+    "reward": ("Reward",),
+    "sandbox": ("Sandbox",),
+    "task": ("Task",),
+}
+
+__all__ = [
+    "AecBenchError",
+    "Agent",
+    "AgentLimits",
+    "AgentResult",
+    "AgentSpec",
+    "BackendError",
+    "BackendExecutionRequest",
+    "BackendExecutionResult",
+    "BuildError",
+    "CollectedArtifacts",
+    "ComputeBackend",
+    "LaunchError",
+    "Ledger",
+    "LedgerError",
+    "Limits",
+    "ProviderError",
+    "Reward",
+    "Sandbox",
+    "SandboxGone",
+    "SettingsError",
+    "Task",
+    "TaskError",
+    "TransferError",
+    "TrialHandle",
+    "TrialRecord",
+    "Usage",
+    "UserError",
+    "VerifierError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,80 @@
+"""Agents: the protocol, the values that cross it, and the names users type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.task import Task
+
+__all__ = ["AGENTS", "Agent", "AgentLimits", "AgentResult", "AgentStatus", "Usage"]
+
+AgentStatus: TypeAlias = Literal["completed", "failed", "timed_out", "limit_reached"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """What an agent may use up in one trial."""
+
+    timeout_sec: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens a trial used; input counts without what the cache served, None where unknown."""
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    tokens_cache_read: int | None = None
+    tokens_cache_write: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """How an agent ended. Whatever the status, the trial is verified."""
+
+    status: AgentStatus = "completed"
+    error: str | None = None
+    returncode: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    transcript: Path | None = None
+
+    @classmethod
+    def from_execution(cls, execution: BackendExecutionResult) -> AgentResult:
+        """Read an agent's end from that of the one command it consists of."""
+        status: AgentStatus = "completed"
+        error = None
+        if execution.timed_out:
+            status, error = "timed_out", f"timed out after {execution.duration_sec:.0f} s"
+        elif execution.returncode != 0:
+            status, error = "failed", f"exit code {execution.returncode}"
+        return cls(status, error, execution.returncode, execution.stdout, execution.stderr)
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """A way to attempt a task.
+
+    ``run`` acts in the sandbox and returns how it ended. An exception from it means that the
+    infrastructure broke: the trial is an error and not scored.
+    """
+
+    def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
+        """Attempt the task in the sandbox."""
+        ...
+
+
+# name -> dotted path of a class that is called with the AgentSpec
+AGENTS = {
+    "command": "pytest_aecbench.agents.command.CommandAgent",
+    "nop": "pytest_aecbench.agents.nop.NopAgent",
+    "oracle": "pytest_aecbench.agents.oracle.OracleAgent",
+}

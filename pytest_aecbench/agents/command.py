@@ -1,0 +1,49 @@
+"""The agent that is a shell command: any program that solves a task by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.agents import AgentLimits, AgentResult
+
+if TYPE_CHECKING:
+    from pytest_aecbench.agentspec import AgentSpec
+    from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.task import Task
+
+# What a program reads when nobody said otherwise; the host's own AGENT_… variables win.
+DEFAULTS = {
+    "AGENT_MODEL": "",
+    "AGENT_MAX_TOKENS": "16384",
+    "AGENT_MAX_TURNS": "10",
+    "AGENT_COMMAND_TIMEOUT": "120",
+    "AGENT_API_VERSION": "2024-10-21",
+}
+
+
+class CommandAgent:
+    """Runs one command by bash in the working directory, told the task by ``AGENT_…``."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self.command = str(spec.parameters["command"])
+
+    def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
+        """Run the command."""
+        tools = [
+            {"name": tool.stem, "command": f"python3 /workspace/tools/{tool.name}"}
+            for tool in task.tools
+        ]
+        execution = sandbox.execute(
+            self.command,
+            env={
+                **{name: os.environ.get(name, value) for name, value in DEFAULTS.items()},
+                "AGENT_INSTRUCTION": task.instruction,
+                "AGENT_TOOLS_JSON": json.dumps(tools),
+                "AGENT_OUTPUT_PATH": str(task.output_path),
+                "AGENT_TIMEOUT_SEC": f"{limits.timeout_sec:g}",
+            },
+            timeout_sec=limits.timeout_sec,
+        )
+        return AgentResult.from_execution(execution)

@@ -1,0 +1,23 @@
+"""The agent that does nothing: what an empty answer earns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.agents import AgentLimits, AgentResult
+
+if TYPE_CHECKING:
+    from pytest_aecbench.agentspec import AgentSpec
+    from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.task import Task
+
+
+class NopAgent:
+    """Leaves the sandbox as it is."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        pass
+
+    def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
+        """Do nothing."""
+        return AgentResult()

@@ -1,0 +1,36 @@
+"""The agent that knows: it runs the task's own solution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.agents import AgentLimits, AgentResult
+from pytest_aecbench.errors import TaskError
+
+if TYPE_CHECKING:
+    from pytest_aecbench.agentspec import AgentSpec
+    from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.task import Task
+
+
+class OracleAgent:
+    """Runs ``solution/solve.sh`` or ``solve.py``, and alone gets to see ``/solution``."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        pass
+
+    def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
+        """Run the solution."""
+        script = task.solution_script
+        if script is None:
+            raise TaskError(
+                f"{task.path}: solution: no solve.sh or solve.py; the oracle needs one of them"
+            )
+        interpreter = "python3" if script.suffix == ".py" else "bash"
+        execution = sandbox.execute(
+            f"{interpreter} /solution/{script.name}",
+            env=task.solution_env(),
+            timeout_sec=limits.timeout_sec,
+            uploads={"/solution": script.parent},
+        )
+        return AgentResult.from_execution(execution)

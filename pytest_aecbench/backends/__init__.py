@@ -1,0 +1,122 @@
+"""Compute backends: the protocol, the values that cross it, and the names users type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+__all__ = [
+    "BACKENDS",
+    "BackendExecutionRequest",
+    "BackendExecutionResult",
+    "CollectedArtifacts",
+    "ComputeBackend",
+    "Limits",
+    "TrialHandle",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialHandle:
+    """Names one sandbox; opaque to everyone but the backend that made it."""
+
+    backend_name: str
+    handle_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackendExecutionRequest:
+    """One shell command to run to completion in a sandbox.
+
+    ``command`` is given to ``bash -c``. ``uploads`` maps absolute sandbox paths to host files or
+    directories; they are placed before the command runs, and a directory replaces whatever was at
+    its target. With ``exclusive``, every process that earlier requests left behind is killed
+    before anything else happens. ``cwd`` of None is the image's working directory.
+    """
+
+    command: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    timeout_sec: float | None = None
+    user: str | None = None
+    uploads: Mapping[str, Path] = field(default_factory=dict)
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BackendExecutionResult:
+    """How a command ended. A non-zero exit is a result; a dead sandbox is an exception.
+
+    ``returncode`` is None when the command was stopped at its deadline; what it had printed by
+    then is kept. ``truncated`` says that the middle of an over-long output was left out.
+    """
+
+    returncode: int | None
+    stdout: str = ""
+    stderr: str = ""
+    timed_out: bool = False
+    duration_sec: float = 0.0
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedArtifacts:
+    """Host directories with what the sandbox left; valid until teardown.
+
+    ``workspace`` holds the working directory's files and ``logs`` those of ``/logs``. ``skipped``
+    names what was left behind (devices, FIFOs, links that lead outside, files over a size cap).
+    """
+
+    workspace: Path
+    logs: Path
+    skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a task allows its sandbox; None means no limit of its own."""
+
+    cpus: float | None = None
+    memory_mb: int | None = None
+    storage_mb: int | None = None
+    network: bool = True
+    lifetime_sec: float | None = None
+
+
+@runtime_checkable
+class ComputeBackend(Protocol):
+    """A place where trials run.
+
+    Built-in backends also take ``launch_trial(..., limits=Limits(...))``; a backend written to
+    exactly these five methods runs unchanged.
+    """
+
+    def build_environment(self, *, task_dir: Path) -> str:
+        """Make the task's image and return its reference."""
+        ...
+
+    def launch_trial(self, *, image_ref: str, workspace_dir: Path) -> TrialHandle:
+        """Start a sandbox; the contents of ``workspace_dir`` are put in its working directory."""
+        ...
+
+    def execute_trial(
+        self, *, handle: TrialHandle, request: BackendExecutionRequest
+    ) -> BackendExecutionResult:
+        """Run one command to completion in the sandbox."""
+        ...
+
+    def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
+        """Bring the working directory and ``/logs`` to the host."""
+        ...
+
+    def teardown(self, *, handle: TrialHandle) -> None:
+        """Remove the sandbox; calling it again does nothing."""
+        ...
+
+
+# name -> (dotted path of the class, the extra that installs what it needs)
+BACKENDS: dict[str, tuple[str, str | None]] = {
+    "local": ("pytest_aecbench.backends.local.LocalBackend", None),
+}

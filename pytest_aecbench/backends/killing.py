@@ -1,0 +1,95 @@
+"""Kill everything that came of a command or a sandbox."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["MARKER", "kill_marked", "kill_tree"]
+
+# The environment variable that ties a process to its sandbox and command: "<sandbox>.<number>".
+MARKER = "AECBENCH_COMMAND"
+
+_GIVE_UP_SEC = 1.0
+
+
+def kill_tree(root: int, *, marker: str, init: int | None = None) -> None:
+    """Kill the process ``root`` and all that came of it, by descent and by ``marker``.
+
+    With ``init``, the process that orphans of its namespace go to, also those of its children
+    that began no earlier than ``root`` and carry no marker at all: daemons with a clean slate.
+    """
+    first = _processes().get(root)
+
+    def chosen() -> set[int]:
+        table = _processes()
+        marks = {pid: _mark(pid) for pid in table}
+        found = {root} | {pid for pid, mark in marks.items() if mark == marker}
+        if init is not None and first is not None:
+            orphans = (pid for pid, entry in table.items() if entry.parent == init)
+            found |= {p for p in orphans if table[p].born >= first.born and marks[p] is None}
+        return _with_descendants(found, table)
+
+    _kill_all(chosen)
+    with suppress(ProcessLookupError, PermissionError):  # all that can be done without a /proc
+        os.killpg(root, signal.SIGKILL)
+
+
+def kill_marked(sandbox: str) -> None:
+    """Kill every process whose marker says it was started for ``sandbox``."""
+
+    def chosen() -> set[int]:
+        table = _processes()
+        marked = {pid for pid in table if (_mark(pid) or "").startswith(f"{sandbox}.")}
+        return _with_descendants(marked, table)
+
+    _kill_all(chosen)
+
+
+def _kill_all(chosen: Callable[[], set[int]]) -> None:
+    """Kill until none are left, since one that forks meanwhile leaves a child to find."""
+    give_up = time.monotonic() + _GIVE_UP_SEC
+    while time.monotonic() < give_up and (pids := chosen()):
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+class _Process(NamedTuple):
+    parent: int
+    born: int  # clock ticks since boot
+
+
+def _processes() -> dict[int, _Process]:
+    """Return the living processes of this machine; none where there is no /proc."""
+    table = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name, in parentheses, may hold anything; the fields after it are plain.
+            fields = path.read_text(errors="replace").rpartition(")")[2].split()
+            if fields[0] not in "ZX":
+                table[int(path.parent.name)] = _Process(int(fields[1]), int(fields[19]))
+    return table
+
+
+def _mark(pid: int) -> str | None:
+    with suppress(OSError):
+        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            name, _, value = variable.partition(b"=")
+            if name == MARKER.encode():
+                return value.decode(errors="replace")
+    return None
+
+
+def _with_descendants(pids: set[int], table: Mapping[int, _Process]) -> set[int]:
+    found = pids & table.keys()
+    while more := {pid for pid, entry in table.items() if entry.parent in found} - found:
+        found |= more
+    return found

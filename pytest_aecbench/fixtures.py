@@ -1,0 +1,97 @@
+"""The fixtures that drive a trial; a conftest.py may override any of them for its directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_aecbench.lookup import backend_of, make_agent
+from pytest_aecbench.nodes import TaskFile, TrialItem
+from pytest_aecbench.settings import Settings, settings_of
+
+if TYPE_CHECKING:
+    from pytest_aecbench.agents import Agent, AgentResult
+    from pytest_aecbench.backends import ComputeBackend
+    from pytest_aecbench.reward import Reward
+    from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.task import Task
+    from pytest_aecbench.trial import Trial
+
+
+@pytest.fixture(scope="session")
+def aec_settings(pytestconfig: pytest.Config) -> Settings:
+    """What this run was asked to do."""
+    return settings_of(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def aec_backend(pytestconfig: pytest.Config) -> ComputeBackend:
+    """The backend that trials run on; one per process."""
+    return backend_of(pytestconfig)
+
+
+@pytest.fixture(scope="module")
+def aec_task(request: pytest.FixtureRequest) -> Task:
+    """The task to attempt."""
+    assert isinstance(request.node, TaskFile)
+    return request.node.task
+
+
+@pytest.fixture(scope="module")
+def aec_image(aec_backend: ComputeBackend, aec_task: Task) -> str:
+    """The reference of the task's built environment; built once per task."""
+    return aec_backend.build_environment(task_dir=aec_task.path)
+
+
+@pytest.fixture
+def aec_trial(request: pytest.FixtureRequest) -> Trial:
+    """The attempt under way: identity, directories, deadlines, timing."""
+    assert isinstance(request.node, TrialItem)
+    return request.node.trial
+
+
+@pytest.fixture
+def aec_agent(pytestconfig: pytest.Config, aec_trial: Trial) -> Agent:
+    """The agent that attempts the task."""
+    return make_agent(pytestconfig, aec_trial.agent)
+
+
+@pytest.fixture
+def aec_sandbox(aec_trial: Trial, aec_backend: ComputeBackend, aec_image: str) -> Iterator[Sandbox]:
+    """The trial's sandbox, started for it alone and removed after it, whatever happens."""
+    from pytest_aecbench import stages
+
+    aec_trial.image = aec_image
+    with aec_trial.timed("launch"):
+        stages.stage_inputs(aec_trial)
+        sandbox = stages.launch(aec_trial, aec_backend, aec_image, aec_trial.workspace_dir)
+    yield sandbox
+    with aec_trial.timed("teardown"):
+        sandbox.close()
+
+
+@pytest.fixture
+def aec_execution(aec_trial: Trial, aec_sandbox: Sandbox, aec_agent: Agent) -> AgentResult:
+    """How the agent ended, once it has worked in the sandbox."""
+    from pytest_aecbench import stages
+
+    return stages.attempt(aec_trial, aec_sandbox, aec_agent)
+
+
+@pytest.fixture
+def aec_reward(
+    aec_trial: Trial,
+    aec_sandbox: Sandbox,
+    aec_backend: ComputeBackend,
+    aec_image: str,
+    aec_execution: AgentResult,
+) -> Reward | None:
+    """What the verifier gave, once it has run; None when nothing is verified."""
+    from pytest_aecbench import stages
+
+    aec_trial.agent_result = aec_execution
+    if not aec_trial.settings.verify:
+        return stages.collect(aec_trial, aec_sandbox)
+    return stages.verify(aec_trial, aec_sandbox, aec_backend, aec_image)

@@ -1,0 +1,225 @@
+"""What a finished attempt leaves: its files, its record, its properties in JUnit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_aecbench import __version__
+from pytest_aecbench.errors import classify
+from pytest_aecbench.ledger import Ledger
+from pytest_aecbench.record import (
+    AgentIdentity,
+    AgentOutcome,
+    Cost,
+    Environment,
+    Evaluation,
+    Failure,
+    Inputs,
+    OutputFile,
+    Outputs,
+    TaskIdentity,
+    Timing,
+    TrialRecord,
+    trial_key,
+)
+
+if TYPE_CHECKING:
+    from pytest_aecbench.trial import Trial
+
+__all__ = ["keep", "properties"]
+
+# A record names files, it does not replace a directory listing.
+MAX_FILES_NAMED = 500
+MAX_EXCERPT_CHARS = 2000
+
+
+def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
+    """Write the attempt's logs and its record, free of secrets, and return the record."""
+    if trial.directory.is_dir():
+        _write_logs(trial)
+        trial.scrubber.tree(trial.directory)
+    record = _record(trial, error)
+    if trial.scrubber:
+        record = TrialRecord.model_validate(trial.scrubber.json(record.model_dump(mode="json")))
+    Ledger(trial.settings.ledger_root).append(record)
+    return record
+
+
+def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]]:
+    """Return what JUnit and other reports get to know of a record, as plain scalars."""
+    evaluation = record.evaluation
+    found: dict[str, str | int | float | bool | None] = {
+        "aec.task": record.task.task_id,
+        "aec.agent": record.agent.name,
+        "aec.repetition": record.repetition,
+        "aec.reward": evaluation.reward,
+        "aec.trial_id": record.trial_id,
+        "aec.experiment": record.experiment_id,
+        "aec.domain": record.task.domain,
+        "aec.difficulty": record.task.difficulty,
+        "aec.backend": record.environment.backend,
+        "aec.error": evaluation.error.cause if evaluation.error else None,
+        **{f"aec.detail.{name}": value for name, value in evaluation.details.items()},
+    }
+    return [(name, value) for name, value in found.items() if value is not None]
+
+
+def _record(trial: Trial, error: BaseException | None) -> TrialRecord:
+    task, agent, settings = trial.task, trial.agent, trial.settings
+    config = task.config
+    identity = json.dumps(agent.identity())
+    return TrialRecord(
+        trial_id=trial.trial_id,
+        trial_key=trial_key(task.digest, identity, trial.repetition),
+        experiment_id=settings.experiment_id,
+        run_id=settings.run_id,
+        task=TaskIdentity(
+            task_id=task.task_id,
+            digest=task.digest,
+            domain=task.domain,
+            difficulty=task.difficulty,
+            visibility=task.visibility,
+            tags=task.tags,
+        ),
+        agent=AgentIdentity(
+            name=agent.name,
+            harness=agent.harness,
+            model=agent.model,
+            parameters=dict(agent.parameters),
+        ),
+        repetition=trial.repetition,
+        attempt=trial.attempt,
+        environment=Environment(
+            backend=settings.backend,
+            image=trial.image,
+            platform=f"{platform.system()}-{platform.machine()}".lower(),
+        ),
+        inputs=Inputs(
+            instruction_sha256=hashlib.sha256(task.instruction.encode()).hexdigest(),
+            agent_timeout_sec=trial.agent_timeout_sec,
+            verifier_timeout_sec=trial.verifier_timeout_sec,
+            build_timeout_sec=config.environment.build_timeout_sec,
+        ),
+        outputs=_outputs(trial),
+        evaluation=_evaluation(trial, error),
+        agent_result=_agent_outcome(trial),
+        timing=Timing(
+            started_at=trial.started_at, finished_at=datetime.now(timezone.utc), **trial.timing
+        ),
+        cost=_cost(trial),
+        completeness="complete" if trial.collected else "partial",
+        warnings=tuple(trial.warnings),
+        harness_version=__version__,
+    )
+
+
+def _evaluation(trial: Trial, error: BaseException | None) -> Evaluation:
+    reward, verification = trial.reward, trial.verification
+    returncode = verification.returncode if verification else None
+    if error is not None:
+        failure = Failure(
+            cause=classify(error).cause,
+            type=type(error).__name__,
+            message=str(error),
+            phase=trial.phase,
+        )
+        return Evaluation(
+            reward=None,
+            threshold=trial.threshold,
+            passed=None,
+            validity="error",
+            error=failure,
+            verifier_returncode=returncode,
+        )
+    if reward is None:
+        return Evaluation(
+            reward=None, threshold=trial.threshold, passed=None, validity="unverified"
+        )
+    return Evaluation(
+        reward=reward.value,
+        threshold=trial.threshold,
+        passed=reward.value >= trial.threshold,
+        validity="scored",
+        details=dict(reward.details),
+        breakdown=reward.breakdown,
+        verifier_returncode=returncode,
+    )
+
+
+def _agent_outcome(trial: Trial) -> AgentOutcome | None:
+    result = trial.agent_result
+    if result is None:
+        return None
+    return AgentOutcome(status=result.status, returncode=result.returncode, error=result.error)
+
+
+def _cost(trial: Trial) -> Cost:
+    result = trial.agent_result
+    if result is None:
+        return Cost()
+    usage = result.usage
+    return Cost(
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
+        tokens_cache_read=usage.tokens_cache_read,
+        tokens_cache_write=usage.tokens_cache_write,
+        usd=result.cost_usd,
+    )
+
+
+def _outputs(trial: Trial) -> Outputs:
+    files = sorted(_files(trial.directory))
+    if len(files) > MAX_FILES_NAMED:
+        trial.warnings.append(f"outputs.files names {MAX_FILES_NAMED} of {len(files)} files")
+    return Outputs(
+        files=tuple(OutputFile(path=path, size=size) for path, size in files[:MAX_FILES_NAMED]),
+        output_path=str(trial.task.output_path),
+        output_excerpt=_excerpt(trial),
+        jobs_dir=os.path.relpath(trial.directory, trial.settings.root),
+    )
+
+
+def _files(directory: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files(Path(entry.path), f"{prefix}{entry.name}/")
+        elif entry.is_file(follow_symlinks=False):
+            yield f"{prefix}{entry.name}", entry.stat(follow_symlinks=False).st_size
+
+
+def _excerpt(trial: Trial) -> str | None:
+    """Return the start of the output file, never through a link that the agent made."""
+    below = trial.task.output_below_workdir()
+    if below is None:
+        return None
+    path = trial.workspace_dir / below
+    if path.resolve() != trial.workspace_dir.resolve() / below or not path.is_file():
+        return None
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(MAX_EXCERPT_CHARS)
+
+
+def _write_logs(trial: Trial) -> None:
+    """Put what the agent's and the verifier's commands printed beside their own logs."""
+    printed = {
+        "agent/stdout.txt": trial.agent_result.stdout if trial.agent_result else "",
+        "agent/stderr.txt": trial.agent_result.stderr if trial.agent_result else "",
+        "verifier/test-stdout.txt": trial.verification.stdout if trial.verification else "",
+        "verifier/test-stderr.txt": trial.verification.stderr if trial.verification else "",
+    }
+    for name, text in printed.items():
+        if text:
+            path = trial.logs_dir / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")

@@ -1,0 +1,87 @@
+"""The command line: options, ini keys, markers, and early word of what is wrong with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_aecbench import settings
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Make our own hooks known."""
+    from pytest_aecbench import hooks
+
+    pluginmanager.add_hookspecs(hooks)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--aec-…`` and ``aec_…``."""
+    group = parser.getgroup("aecbench", "benchmark trials of AI agents (pytest-aecbench)")
+    add = group.addoption
+    add(
+        "--aec-agent",
+        action="append",
+        metavar="[NAME=]AGENT",
+        help="an agent to run; repeat for several. oracle (runs the task's solution, the default), "
+        "nop (does nothing), 'command:SHELL' (a shell command run by bash in /workspace), "
+        "HARNESS:MODEL, or the dotted path of an agent class. ini: aec_agent",
+    )
+    add(
+        "--aec-repetitions",
+        metavar="N",
+        help="how often each agent attempts each task (default 1). ini: aec_repetitions",
+    )
+    add(
+        "--aec-backend",
+        metavar="NAME",
+        help="where trials run: local (the default), a name that a conftest.py provides, or the "
+        "dotted path of a backend class. ini: aec_backend",
+    )
+    add(
+        "--aec-local-mode",
+        metavar="MODE",
+        help="how the local backend gives each trial its own /workspace: auto (the default), "
+        "namespaces (Linux) or rewriting (anywhere). ini: aec_local_mode",
+    )
+    add(
+        "--aec-threshold",
+        metavar="X",
+        help="the reward from 0 to 1 that passes, instead of each task's own "
+        "metadata.pass_threshold. ini: aec_threshold",
+    )
+    add(
+        "--aec-timeout-multiplier",
+        metavar="X",
+        help="multiply every task's timeouts, as on a slow machine (default 1). "
+        "ini: aec_timeout_multiplier",
+    )
+    add(
+        "--aec-no-verify",
+        action="store_true",
+        help="run the agents but not the verifiers: outputs are kept, nothing is scored. "
+        "ini: aec_no_verify",
+    )
+    add(
+        "--aec-experiment-id",
+        metavar="ID",
+        help="name the run's records in the ledger (default: exp-<date>-<time>-<random>)",
+    )
+    ini = parser.addini
+    ini("aec_agent", "agents to run, as for --aec-agent", type="linelist", default=[])
+    ini("aec_repetitions", "as for --aec-repetitions", type="int", default=None)
+    ini("aec_backend", "as for --aec-backend", type="string", default="")
+    ini("aec_local_mode", "as for --aec-local-mode", type="string", default="")
+    ini("aec_threshold", "as for --aec-threshold", type="float", default=None)
+    ini("aec_timeout_multiplier", "as for --aec-timeout-multiplier", type="float", default=None)
+    ini("aec_no_verify", "as for --aec-no-verify", type="bool", default=False)
+    ini("aec_tasks_root", "where task ids start, below rootdir (default: tasks)", default="")
+    ini("aec_ledger_root", "where records go (default: artefacts/ledger)", default="")
+    ini("aec_jobs_root", "where trials' files go (default: jobs)", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse bad options before anything is collected; stay out of the way otherwise."""
+    if settings.user_said_something(config) and not hasattr(config, "workerinput"):
+        from pytest_aecbench import lookup
+
+        lookup.check_names(config)

@@ -1,0 +1,10 @@
+"""The pytest plugin's table of contents."""
+
+pytest_plugins = (
+    "pytest_aecbench.options",
+    "pytest_aecbench.collection",
+    "pytest_aecbench.scheduling",
+    "pytest_aecbench.fixtures",
+    "pytest_aecbench.recording",
+    "pytest_aecbench.reporting",
+)

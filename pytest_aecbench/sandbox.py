@@ -1,0 +1,61 @@
+"""A running sandbox as agents and verifiers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
+
+if TYPE_CHECKING:
+    from pytest_aecbench.backends import CollectedArtifacts, ComputeBackend, TrialHandle
+
+__all__ = ["Sandbox"]
+
+
+class Sandbox:
+    """One sandbox of one trial, with the environment variables its task asks for."""
+
+    def __init__(
+        self, backend: ComputeBackend, handle: TrialHandle, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.backend = backend
+        self.handle = handle
+        self.env = dict(env or {})
+
+    def execute(
+        self,
+        command: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout_sec: float | None = None,
+        user: str | None = None,
+        uploads: Mapping[str, Path] | None = None,
+        exclusive: bool = False,
+    ) -> BackendExecutionResult:
+        """Run one shell command to completion.
+
+        Raises:
+            SandboxGone: the sandbox died.
+            BackendError: the command could not be started.
+        """
+        request = BackendExecutionRequest(
+            command=command,
+            env={**self.env, **(env or {})},
+            cwd=cwd,
+            timeout_sec=timeout_sec,
+            user=user,
+            uploads=uploads or {},
+            exclusive=exclusive,
+        )
+        return self.backend.execute_trial(handle=self.handle, request=request)
+
+    def collect(self) -> CollectedArtifacts:
+        """Bring the working directory and the logs to the host."""
+        return self.backend.collect_outputs(handle=self.handle)
+
+    def close(self) -> None:
+        """Remove the sandbox."""
+        self.backend.teardown(handle=self.handle)

@@ -1,0 +1,207 @@
+"""Secrets: which values are secret, and keeping them out of what is stored or shown."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Scrubber", "names_credential", "secrets_from"]
+
+_CREDENTIAL = re.compile(
+    r"(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(?:ACCESS|API|PRIVATE)_?KEY)(?:_|$)"
+    r"|_(?:KEY|PWD|PAT|AUTH|CONNECTION_STRING)$",
+    re.IGNORECASE,
+)
+_WHEREABOUTS = re.compile(r"_(?:FILE|PATH|DIR|URL|URI|ENDPOINT)$", re.IGNORECASE)
+
+# Shorter values and everyday words also stand where nobody meant the secret.
+_SHORTEST = 8
+_EVERYDAY = {
+    "anonymous",
+    "changeme",
+    "development",
+    "disabled",
+    "localhost",
+    "password",
+    "placeholder",
+    "postgres",
+    "production",
+    "required",
+    "undefined",
+    "username",
+}
+
+_Data = TypeVar("_Data", str, bytes)
+
+
+def names_credential(name: str) -> bool:
+    """Whether a variable of this name is expected to hold a secret."""
+    return bool(_CREDENTIAL.search(name)) and not _WHEREABOUTS.search(name)
+
+
+def secrets_from(
+    environ: Mapping[str, str], extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return what ``environ`` holds under a credential's name, and all of ``extra``.
+
+    A URL with a password is a secret under any name, and so is its password alone, which is
+    called ``<NAME>_PASSWORD``.
+    """
+    secrets: dict[str, str] = {}
+    for name, value in environ.items():
+        password = _url_password(value)
+        if password or names_credential(name):
+            secrets[name] = value
+        if password:
+            secrets[f"{name}_PASSWORD"] = password
+    return {**secrets, **(extra or {})}
+
+
+class Scrubber:
+    """Replaces known secret values by ``<NAME>``, also where they are JSON-escaped or URL-quoted.
+
+    Values of fewer than 8 characters, everyday words such as ``password`` and the paths of
+    existing files are not taken for secrets.
+    """
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        labels: dict[str, str] = {}
+        for name, value in secrets.items():
+            for form in _forms(value.strip()):
+                labels.setdefault(form, f"<{name}>")
+        self._text_labels = list(labels.items())
+        self._byte_labels = [(_encode(form), _encode(label)) for form, label in labels.items()]
+
+    def __bool__(self) -> bool:
+        return bool(self._text_labels)
+
+    def __repr__(self) -> str:
+        return f"Scrubber({sorted({label for _, label in self._text_labels})})"
+
+    def text(self, text: str) -> str:
+        """Return ``text`` without secrets."""
+        pieces: list[str] = []
+        position = 0
+        for start, end, label in _find(text.find, self._text_labels):
+            pieces += text[position:start], label
+            position = end
+        return "".join((*pieces, text[position:])) if pieces else text
+
+    def json(self, value: Any) -> Any:
+        """Return JSON-like data without secrets, in keys and values alike."""
+        if not self:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.json(key): self.json(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.json(item) for item in value]
+        return value
+
+    def file(self, path: Path) -> bool:
+        """Rewrite a regular file if it holds a secret, and say whether it did."""
+        status = path.lstat()
+        if not self or not stat.S_ISREG(status.st_mode) or not status.st_size:
+            return False
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            data = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(descriptor)
+        with data:
+            found = _find(data.find, self._byte_labels)
+            if found:
+                _rewrite(path, stat.S_IMODE(status.st_mode), data, found)
+        return bool(found)
+
+    def tree(self, directory: Path) -> list[Path]:
+        """Rewrite every file below ``directory`` that holds a secret, following no links.
+
+        Returns what could not be read or rewritten and so may still hold one.
+        """
+        failed: list[Path] = []
+        pending = [directory] if self else []
+        while pending:
+            path = pending.pop()
+            try:
+                if stat.S_ISDIR(path.lstat().st_mode):
+                    pending += path.iterdir()
+                else:
+                    self.file(path)
+            except OSError:
+                failed.append(path)
+        return sorted(failed)
+
+
+def _url_password(value: str) -> str | None:
+    with contextlib.suppress(ValueError):
+        return unquote(urlsplit(value).password or "") if "://" in value else None
+    return None
+
+
+def _forms(value: str) -> Iterable[str]:
+    """Return the ways in which ``value`` is written; none if it is not taken for a secret."""
+    if len(value) < _SHORTEST or value.lower() in _EVERYDAY or os.path.exists(value):  # noqa: PTH110
+        return ()
+    return {
+        value,
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        quote_plus(value, errors="surrogateescape"),
+        # What browsers leave as it is when they quote, what Python does by default, everything.
+        *(quote(value, safe, errors="surrogateescape") for safe in ("!'()*", "/", "")),
+    }
+
+
+def _encode(text: str) -> bytes:
+    # The values of environment variables need not be UTF-8.
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _find(
+    find: Callable[[_Data, int], int], labels: Iterable[tuple[_Data, _Data]]
+) -> list[tuple[int, int, _Data]]:
+    """Return where secrets stand, in order; what overlaps is one stretch, named after its start."""
+    found: list[tuple[int, int, _Data]] = []
+    for form, label in labels:
+        start = find(form, 0)
+        while start >= 0:
+            found.append((start, start + len(form), label))
+            start = find(form, start + 1)
+    found.sort(key=lambda stretch: (stretch[0], -stretch[1]))
+    apart: list[tuple[int, int, _Data]] = []
+    for start, end, label in found:
+        if apart and start < apart[-1][1]:
+            first, last, name = apart[-1]
+            apart[-1] = (first, max(last, end), name)
+        else:
+            apart.append((start, end, label))
+    return apart
+
+
+def _rewrite(path: Path, mode: int, data: mmap.mmap, found: list[tuple[int, int, bytes]]) -> None:
+    """Put a scrubbed copy in the file's place, so that it is never half there."""
+    copy = path.with_name(f".{os.urandom(8).hex()}.tmp")
+    try:
+        with copy.open("xb") as file, memoryview(data) as view:
+            position = 0
+            for start, end, label in found:
+                file.write(view[position:start])
+                file.write(label)
+                position = end
+            file.write(view[position:])
+        copy.chmod(mode)
+        copy.replace(path)
+    finally:
+        copy.unlink(missing_ok=True)

@@ -1,0 +1,89 @@
+"""One attempt of a trial while it is under way, and the record it leaves."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_aecbench.agents import AgentResult
+    from pytest_aecbench.agentspec import AgentSpec
+    from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.reward import Reward
+    from pytest_aecbench.scrubbing import Scrubber
+    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.task import Task
+
+__all__ = ["Trial"]
+
+
+@dataclass
+class Trial:
+    """One task × one agent × one repetition, in one attempt; fixtures fill in what happens."""
+
+    task: Task
+    agent: AgentSpec
+    repetition: int
+    settings: Settings
+    scrubber: Scrubber
+    attempt: int = 1
+    trial_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    phase: str = "prepare"
+    timing: dict[str, float] = field(default_factory=dict)
+    image: str | None = None
+    agent_result: AgentResult | None = None
+    verification: BackendExecutionResult | None = None
+    reward: Reward | None = None
+    collected: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def threshold(self) -> float:
+        """The reward that passes."""
+        if self.settings.threshold is not None:
+            return self.settings.threshold
+        return self.task.config.metadata.pass_threshold
+
+    @property
+    def agent_timeout_sec(self) -> float:
+        """How long the agent may take."""
+        return self.task.config.agent.timeout_sec * self.settings.timeout_multiplier
+
+    @property
+    def verifier_timeout_sec(self) -> float:
+        """How long the verifier may take."""
+        return self.task.config.verifier.timeout_sec * self.settings.timeout_multiplier
+
+    @cached_property
+    def directory(self) -> Path:
+        """Where the trial's files are kept on the host."""
+        return self.settings.jobs_root / self.settings.experiment_id / self.trial_id
+
+    @property
+    def workspace_dir(self) -> Path:
+        """What the agent's working directory becomes on the host."""
+        return self.directory / "workspace"
+
+    @property
+    def logs_dir(self) -> Path:
+        """What the sandbox's ``/logs`` becomes on the host."""
+        return self.directory / "logs"
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Charge the time of the block to a phase, and blame it if the block fails."""
+        self.phase = phase
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - start
+            self.timing[phase] = self.timing.get(phase, 0.0) + spent

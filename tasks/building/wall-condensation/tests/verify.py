@@ -1,0 +1,76 @@
+"""Expected answer: U-value and Glaser condensation of a layered wall in steady state."""
+
+import csv
+import json
+import math
+from itertools import accumulate
+from pathlib import Path
+
+from fieldcheck import Field, grade
+
+# The verifier keeps its own copies: those in the workspace belong to the agent.
+INPUTS = Path(__file__).parent / "inputs"
+climate = json.loads((INPUTS / "climate.json").read_text(encoding="utf-8"))
+inside, outside = climate["inside"], climate["outside"]
+with (INPUTS / "layers.csv").open(encoding="utf-8", newline="") as stream:
+    layers = list(csv.DictReader(stream))
+
+
+def saturation_pressure(temperature: float) -> float:
+    a, b = (17.269, 237.3) if temperature >= 0 else (21.875, 265.5)
+    return 610.5 * math.exp(a * temperature / (b + temperature))
+
+
+def vapour_pressure(side: dict[str, float]) -> float:
+    return side["relative_humidity_percent"] / 100 * saturation_pressure(side["temperature_c"])
+
+
+def dew_point(pressure: float) -> float:
+    """Invert saturation_pressure above freezing."""
+    assert pressure >= 610.5
+    logarithm = math.log(pressure / 610.5)
+    return 237.3 * logarithm / (17.269 - logarithm)
+
+
+resistances = [float(row["thickness_m"]) / float(row["conductivity_w_mk"]) for row in layers]
+diffusion = [float(row["thickness_m"]) * float(row["vapour_resistance_factor"]) for row in layers]
+difference = inside["temperature_c"] - outside["temperature_c"]
+total = inside["surface_resistance_m2k_w"] + sum(resistances) + outside["surface_resistance_m2k_w"]
+flux = difference / total
+
+# Temperatures and accumulated s_d at: inner surface, interface 1, interface 2, ..., outer surface.
+passed = accumulate(resistances, initial=inside["surface_resistance_m2k_w"])
+temperatures = [inside["temperature_c"] - flux * resistance for resistance in passed]
+depths = list(accumulate(diffusion, initial=0.0))
+
+p_in, p_out = vapour_pressure(inside), vapour_pressure(outside)
+condensing = [
+    k
+    for k in range(1, len(layers))
+    if p_in + (p_out - p_in) * depths[k] / depths[-1] > saturation_pressure(temperatures[k])
+]
+(interface,) = condensing
+p_sat = saturation_pressure(temperatures[interface])
+arriving = (p_in - p_sat) / depths[interface]
+leaving = (p_sat - p_out) / (depths[-1] - depths[interface])
+rate = climate["vapour_permeability_air_kg_msPa"] * (arriving - leaving) * 1000 * 3600
+dew = dew_point(p_in)
+
+grade(
+    "/workspace/output.jsonl",
+    [
+        Field("u_value_w_m2k", 1 / total, weight=0.15, relative=0.005),
+        Field("heat_flux_w_m2", flux, weight=0.1, relative=0.005),
+        Field(
+            "temperature_factor",
+            (temperatures[0] - outside["temperature_c"]) / difference,
+            weight=0.1,
+            relative=0.001,
+        ),
+        Field("dew_point_c", dew, weight=0.15, absolute=0.05),
+        Field("surface_condensation", temperatures[0] < dew, weight=0.05, needs=("dew_point_c",)),
+        Field("interface_temperature_c", temperatures[interface], weight=0.15, absolute=0.03),
+        Field("condensing_interface", interface, weight=0.1, needs=("interface_temperature_c",)),
+        Field("condensation_g_m2_h", rate, weight=0.2, relative=0.005),
+    ],
+)

@@ -1,0 +1,57 @@
+"""Expected answer: smallest standard duct within two limits, its fan and its rectangular twin."""
+
+import math
+
+from fieldcheck import Field, grade
+
+FLOW, DENSITY, VISCOSITY, ROUGHNESS = 1.10, 1.20, 18.1e-6, 0.09e-3
+DIAMETERS = (250, 280, 315, 355, 400, 450, 500, 560, 630)  # mm
+VELOCITY_LIMIT, FRICTION_LIMIT = 7.5, 1.0  # m/s, Pa/m
+LENGTH, FITTINGS, EQUIPMENT_DROP, EFFICIENCY = 38.0, 3.2, 145.0, 0.58
+HEIGHT, WIDTH_STEP = 300, 50  # mm
+
+
+def colebrook(reynolds: float, relative_roughness: float) -> float:
+    """Solve Colebrook-White for f by Newton's method on s = 1/sqrt(f)."""
+    a, b = relative_roughness / 3.7, 2.51 / reynolds
+    s = 7.0
+    for _ in range(50):
+        residual = s + 2 * math.log10(a + b * s)
+        s -= residual / (1 + 2 * b / (math.log(10) * (a + b * s)))
+    return 1 / s**2
+
+
+def flow_in(diameter_mm: int) -> tuple[float, float, float]:
+    """Return velocity (m/s), friction factor and friction rate (Pa/m) in a round duct."""
+    diameter = diameter_mm / 1000
+    velocity = FLOW / (math.pi * diameter**2 / 4)
+    f = colebrook(DENSITY * velocity * diameter / VISCOSITY, ROUGHNESS / diameter)
+    return velocity, f, f / diameter * DENSITY * velocity**2 / 2
+
+
+def circular_equivalent(a: float, b: float) -> float:
+    return 1.30 * (a * b) ** 0.625 / (a + b) ** 0.25
+
+
+for diameter in DIAMETERS:
+    velocity, f, rate = flow_in(diameter)
+    if velocity <= VELOCITY_LIMIT and rate <= FRICTION_LIMIT:
+        break
+drop = rate * LENGTH + FITTINGS * DENSITY * velocity**2 / 2 + EQUIPMENT_DROP
+power = FLOW * drop / EFFICIENCY
+width = WIDTH_STEP
+while circular_equivalent(width, HEIGHT) < diameter:
+    width += WIDTH_STEP
+
+grade(
+    "/workspace/output.jsonl",
+    [
+        Field("diameter_mm", diameter, weight=0.2),
+        Field("velocity_m_s", velocity, weight=0.1, relative=0.005),
+        Field("friction_factor", f, weight=0.15, relative=0.005),
+        Field("friction_rate_pa_m", rate, weight=0.15, relative=0.01),
+        Field("pressure_drop_pa", drop, weight=0.15, relative=0.005),
+        Field("fan_power_w", power, weight=0.1, relative=0.005),
+        Field("rectangular_width_mm", width, weight=0.15, needs=("diameter_mm",)),
+    ],
+)

@@ -1,0 +1,19 @@
+"""The three ways to run a project."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.project import Project
+
+
+@pytest.fixture(params=[(), ("-n0",), ("-n2",)], ids=["plain", "n0", "n2"])
+def anyhow(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Project:
+    """A project run plainly, with -n0 and with -n2."""
+    return Project(pytester, request.param)
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    """A project run plainly."""
+    return Project(pytester, ())

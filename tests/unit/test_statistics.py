@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import statistics as stdlib
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_aecbench.record import Cost, TaskIdentity, Timing
+from pytest_aecbench.statistics import (
+    Interval,
+    Total,
+    TrialResult,
+    final_attempts,
+    mean_interval,
+    mean_interval_by_task,
+    pass_at_k,
+    pass_at_k_mean,
+    pass_hat_k,
+    pass_hat_k_mean,
+    summarise,
+    t_quantile,
+    wilson,
+)
+from tests.unit.test_record import STARTED, a_record, failed, scored
+
+
+def a_result(reward: float | None = 1.0, **changes: Any) -> TrialResult:
+    fields = {
+        "task_id": "electrical/a",
+        "agent": "oracle",
+        "repetition": 1,
+        "attempt": 1,
+        "domain": "electrical",
+        "difficulty": "easy",
+        "visibility": "public",
+        "scored": reward is not None,
+        "reward": reward,
+        "passed": None if reward is None else reward >= 1,
+        "error_cause": "launch" if reward is None else None,
+        "tokens_in": None,
+        "tokens_out": None,
+        "usd": None,
+        "duration_sec": 10.0,
+    }
+    return TrialResult(**{**fields, **changes})
+
+
+# From printed tables of Student's distribution, two-sided.
+@pytest.mark.parametrize(
+    ("confidence", "degrees", "expected"),
+    [
+        (0.95, 1, 12.706),
+        (0.95, 2, 4.303),
+        (0.95, 3, 3.182),
+        (0.95, 4, 2.776),
+        (0.95, 7, 2.365),
+        (0.95, 10, 2.228),
+        (0.95, 29, 2.045),
+        (0.95, 60, 2.000),
+        (0.95, 120, 1.980),
+        (0.95, 1000, 1.962),
+        (0.90, 5, 2.015),
+        (0.99, 1, 63.657),
+        (0.99, 9, 3.250),
+        (0.999, 3, 12.924),
+    ],
+)
+def test_t_quantiles_are_those_of_the_tables(
+    confidence: float, degrees: int, expected: float
+) -> None:
+    assert t_quantile(confidence, degrees) == pytest.approx(expected, abs=5.1e-4)
+
+
+@given(st.floats(0.01, 0.999), st.integers(1, 60))
+def test_t_quantiles_invert_the_integral_of_the_density(confidence: float, degrees: int) -> None:
+    limit = math.atan(t_quantile(confidence, degrees) / math.sqrt(degrees))
+    scale = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi)
+    # With t = tan(angle) sqrt(degrees) the density is cos(angle) ** (degrees - 1): Simpson's rule.
+    steps = 400
+    total = math.fsum(
+        (1 if n in (0, steps) else 4 if n % 2 else 2)
+        * math.cos(-limit + 2 * limit * n / steps) ** (degrees - 1)
+        for n in range(steps + 1)
+    )
+    assert scale * total * 2 * limit / steps / 3 == pytest.approx(confidence, abs=1e-6)
+
+
+def test_t_quantiles_approach_the_normal_distribution() -> None:
+    normal = stdlib.NormalDist().inv_cdf(0.975)
+    assert t_quantile(0.95, 10_000) == pytest.approx(normal, abs=3e-4)
+    assert t_quantile(0.95, 10_000) > normal
+
+
+def test_a_mean_has_students_interval() -> None:
+    interval = mean_interval([0.2, 0.4, 0.6])
+    half = 4.302653 * 0.2 / math.sqrt(3)
+    assert (interval.low, interval.high) == pytest.approx((0.0, 0.4 + half))
+    assert (interval.mean, interval.n) == pytest.approx((0.4, 3))
+
+
+def test_an_interval_does_not_leave_the_range_of_rewards() -> None:
+    assert mean_interval([0, 1]) == Interval(0.5, 0.0, 1.0, 2)
+
+
+def test_one_value_has_a_mean_and_no_interval() -> None:
+    assert mean_interval([0.3]) == Interval(0.3, None, None, 1)
+
+
+def test_no_values_have_no_mean() -> None:
+    with pytest.raises(ValueError):
+        mean_interval([])
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=30))
+def test_the_mean_lies_in_its_interval(values: list[float]) -> None:
+    interval = mean_interval(values)
+    assert interval.low is not None
+    assert interval.high is not None
+    assert 0 <= interval.low <= interval.mean + 1e-12
+    assert interval.mean - 1e-12 <= interval.high <= 1
+    narrower = mean_interval(values, confidence=0.5)
+    assert narrower.low is not None
+    assert interval.low <= narrower.low
+
+
+def test_repetitions_do_not_make_an_interval_narrower() -> None:
+    once = {"a": [0.2], "b": [0.4], "c": [0.9]}
+    often = {task: rewards * 10 for task, rewards in once.items()}
+    wide, same = mean_interval_by_task(once), mean_interval_by_task(often)
+    assert (same.mean, same.low, same.high, same.n) == pytest.approx(
+        (wide.mean, wide.low, wide.high, 3)
+    )
+
+
+def test_tasks_weigh_the_same_whatever_their_number_of_trials() -> None:
+    assert mean_interval_by_task({"a": [1.0, 1.0, 1.0], "b": [0.0]}).mean == 0.5
+
+
+# Newcombe (1998), Statistics in Medicine 17, table I: Wilson's score method.
+@pytest.mark.parametrize(
+    ("successes", "n", "low", "high"),
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilsons_interval_is_the_published_one(
+    successes: int, n: int, low: float, high: float
+) -> None:
+    interval = wilson(successes, n)
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=5.1e-5)
+    assert (interval.mean, interval.n) == (successes / n, n)
+
+
+def test_wilsons_interval_is_closed_where_none_or_all_succeeded() -> None:
+    assert wilson(0, 10).low == 0
+    assert wilson(10, 10).high == 1
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5)])
+def test_what_is_no_proportion_has_no_interval(successes: int, n: int) -> None:
+    with pytest.raises(ValueError):
+        wilson(successes, n)
+
+
+@given(st.integers(1, 9), st.data())
+def test_pass_at_k_and_pass_hat_k_are_the_share_of_all_choices_of_k(
+    n: int, data: st.DataObject
+) -> None:
+    c = data.draw(st.integers(0, n))
+    k = data.draw(st.integers(1, n))
+    choices = list(itertools.combinations([True] * c + [False] * (n - c), k))
+    assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, choices)) / len(choices))
+    assert pass_hat_k(n, c, k) == pytest.approx(sum(map(all, choices)) / len(choices))
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(3, 4, 1), (3, -1, 1), (3, 1, 0), (3, 1, 4)])
+def test_k_cannot_exceed_the_number_of_trials(n: int, c: int, k: int) -> None:
+    for estimate in (pass_at_k, pass_hat_k):
+        with pytest.raises(ValueError):
+            estimate(n, c, k)
+
+
+def test_pass_at_k_is_averaged_over_the_tasks_that_have_k_outcomes() -> None:
+    outcomes = {"a": [True, False], "b": [False, False], "c": [True, True], "d": [True]}
+    assert pass_at_k_mean(outcomes, 2) == pytest.approx(2 / 3)
+    assert pass_hat_k_mean(outcomes, 2) == pytest.approx(1 / 3)
+    assert pass_at_k_mean(outcomes, 1) == pytest.approx(2.5 / 4)
+    assert pass_at_k_mean(outcomes, 3) is None
+    assert pass_hat_k_mean({}, 1) is None
+
+
+def test_a_result_takes_what_a_summary_needs_from_a_record() -> None:
+    record = a_record(
+        repetition=2,
+        attempt=3,
+        evaluation=scored(0.5),
+        cost=Cost(tokens_in=10, usd=0.25),
+        timing=Timing(started_at=STARTED, finished_at=STARTED + timedelta(seconds=90)),
+    )
+    assert TrialResult.from_record(record) == TrialResult(
+        task_id="electrical/voltage-drop",
+        agent="tool_loop:claude",
+        repetition=2,
+        attempt=3,
+        domain="electrical",
+        difficulty="easy",
+        visibility="public",
+        scored=True,
+        reward=0.5,
+        passed=False,
+        error_cause=None,
+        tokens_in=10,
+        tokens_out=None,
+        usd=0.25,
+        duration_sec=90.0,
+    )
+
+
+def test_a_result_of_an_error_has_its_cause_and_no_reward() -> None:
+    task = TaskIdentity(task_id="a/b", digest="0", domain="a", visibility="holdout")
+    result = TrialResult.from_record(a_record(evaluation=failed(), task=task))
+    assert (result.scored, result.reward, result.passed) == (False, None, None)
+    assert (result.error_cause, result.visibility) == ("launch", "holdout")
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_duration() -> None:
+    timing = Timing(started_at=STARTED, finished_at=STARTED - timedelta(seconds=5))
+    assert TrialResult.from_record(a_record(timing=timing)).duration_sec == 0
+
+
+@pytest.mark.parametrize("result", [a_result(), a_result(None, usd=0.5, difficulty=None)])
+def test_a_result_crosses_process_borders_as_plain_scalars(result: TrialResult) -> None:
+    plain = result.to_dict()
+    assert {type(value) for value in plain.values()} <= {str, int, float, bool, type(None)}
+    assert TrialResult.from_dict(json.loads(json.dumps(plain))) == result
+
+
+def test_errors_are_counted_apart_and_never_as_zeros() -> None:
+    [summary] = summarise(
+        [
+            a_result(1.0),
+            a_result(0.5, task_id="b"),
+            a_result(None, task_id="c"),
+            a_result(None, task_id="d", error_cause="build"),
+            a_result(None, task_id="e", error_cause=None),
+        ]
+    )
+    overall = summary.overall
+    assert (overall.trials, overall.scored, overall.errors) == (5, 2, 2)
+    assert overall.causes == {"build": 1, "launch": 1}
+    assert overall.mean == mean_interval([1.0, 0.5])
+    assert overall.pass_at_1 == wilson(1, 2)
+
+
+def test_without_a_scored_trial_there_is_no_mean() -> None:
+    [summary] = summarise([a_result(None), a_result(None, repetition=2)])
+    assert (summary.overall.mean, summary.overall.pass_at_1) == (None, None)
+    assert (summary.pass_at_k, summary.pass_hat_k) == (None, None)
+
+
+def test_no_results_have_no_summaries() -> None:
+    assert summarise([]) == []
+
+
+def test_the_agent_with_the_highest_mean_comes_first() -> None:
+    results = [
+        a_result(None, agent="broken"),
+        a_result(0.0, agent="nop"),
+        a_result(0.5, agent="b"),
+        a_result(0.5, agent="a"),
+        a_result(1.0, agent="oracle"),
+    ]
+    agents = [summary.agent for summary in summarise(results)]
+    assert agents == ["oracle", "a", "b", "nop", "broken"]
+
+
+def test_with_repetitions_pass_at_k_and_pass_hat_k_are_given() -> None:
+    outcomes = {"a": (1.0, 1.0), "b": (1.0, 0.0), "c": (0.0, 0.0)}
+    [summary] = summarise(
+        a_result(reward, task_id=task, repetition=n)
+        for task, rewards in outcomes.items()
+        for n, reward in enumerate(rewards, start=1)
+    )
+    assert summary.repetitions == 2
+    assert summary.pass_at_k == pytest.approx(2 / 3)
+    assert summary.pass_hat_k == pytest.approx(1 / 3)
+    assert summary.overall.pass_at_1 == mean_interval([1.0, 0.5, 0.0])
+    assert summary.overall.mean == mean_interval([1.0, 0.5, 0.0])
+
+
+def test_a_task_that_lost_a_repetition_to_an_error_is_not_in_pass_at_k() -> None:
+    [summary] = summarise(
+        [
+            a_result(0.0, task_id="a", repetition=1),
+            a_result(1.0, task_id="a", repetition=2),
+            a_result(0.0, task_id="b", repetition=1),
+            a_result(None, task_id="b", repetition=2),
+        ]
+    )
+    assert (summary.pass_at_k, summary.pass_hat_k) == (1.0, 0.0)
+    assert summary.overall.mean == mean_interval([0.5, 0.0])
+
+
+def test_with_one_repetition_there_is_no_pass_at_k() -> None:
+    [summary] = summarise([a_result(), a_result(task_id="b")])
+    assert (summary.repetitions, summary.pass_at_k, summary.pass_hat_k) == (1, None, None)
+
+
+def test_domains_are_sorted_and_difficulties_go_from_easy_to_hard() -> None:
+    difficulties = ["hard", None, "easy", "brutal", "medium"]
+    [summary] = summarise(
+        a_result(n / 4, task_id=str(n), difficulty=difficulty, domain="yx"[n % 2])
+        for n, difficulty in enumerate(difficulties)
+    )
+    assert list(summary.by_domain) == ["x", "y"]
+    assert list(summary.by_difficulty) == ["easy", "medium", "hard", "brutal", "unspecified"]
+    assert summary.by_difficulty["easy"].mean == Interval(0.5, None, None, 1)
+    assert summary.by_domain["x"].mean == mean_interval([0.25, 0.75])
+
+
+def test_holdout_tasks_are_summarised_apart() -> None:
+    results = [a_result(1.0), a_result(0.0, task_id="h", domain="hidden", visibility="holdout")]
+    [summary] = summarise(results)
+    assert summary.overall.mean == Interval(1.0, None, None, 1)
+    assert list(summary.by_domain) == ["electrical"]
+    assert summary.holdout is not None
+    assert summary.holdout.mean == Interval(0.0, None, None, 1)
+    [public] = summarise(results, public_only=True)
+    assert public.holdout is None
+    assert public.overall == summary.overall
+    assert (summary.attempts, public.attempts) == (2, 1)
+
+
+def test_a_trial_counts_once_with_its_final_attempt_and_costs_all_of_them() -> None:
+    attempts = [
+        a_result(1.0, attempt=2, usd=0.5, tokens_in=100),
+        a_result(None, attempt=1, usd=0.25, tokens_in=50),
+        a_result(None, attempt=1, task_id="b"),
+        a_result(None, attempt=2, task_id="b", error_cause="provider"),
+    ]
+    [summary] = summarise(attempts)
+    assert (summary.overall.trials, summary.overall.scored) == (2, 1)
+    assert summary.overall.causes == {"provider": 1}
+    assert summary.attempts == 4
+    assert summary.usd == Total(0.75, known=2, of=4)
+    assert summary.tokens_in == Total(150, known=2, of=4)
+    assert summary.duration_sec == 40
+
+
+def test_a_scored_attempt_outweighs_later_errors() -> None:
+    earned, broken = a_result(1.0, attempt=1), a_result(None, attempt=2)
+    assert final_attempts([earned, broken]) == [earned]
+    assert final_attempts([broken, earned]) == [earned]
+
+
+def test_a_cost_nobody_knows_is_none_and_not_zero() -> None:
+    [summary] = summarise([a_result(tokens_out=0), a_result(task_id="b")])
+    assert summary.usd == Total(None, known=0, of=2)
+    assert summary.tokens_out == Total(0, known=1, of=2)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_aecbench.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["AgentSpec", "JSONScalar", "parse_agents"]
 
@@ -84,5 +87,8 @@ def _parse(text: str, where: str) -> AgentSpec:
 
 
 def _slug(text: str) -> str:
-    """Shorten ``text`` to what can stand in a node id and be pasted back."""
+    """Shorten ``text`` to what can stand in a node id, be shown, and be pasted back."""
+    from pytest_aecbench.scrubbing import Scrubber, secrets_from
+
+    text = Scrubber(secrets_from(os.environ)).text(text)
     return _UNSAFE.sub("-", text.strip()).strip("-")[:40].rstrip("-") or "x"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["BuildContext"]
 
@@ -26,6 +26,7 @@ class BuildContext:
 
         Raises:
             ValueError: it leaves the context, matches nothing or is no valid glob.
+
         """
         relative = normpath(source.lstrip("/") or ".")
         if relative.split("/")[0] == "..":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.config import settings_of
 from pytest_aecbench.nodes import TaskDirectory, TaskFile, TaskTree, is_task
-from pytest_aecbench.settings import settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,6 +26,7 @@ _READ = {"ADD", "ARG", "COPY", "ENV", "FROM", "RUN", "USER", "WORKDIR"}
 _IGNORED = {"CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "ONBUILD"}
 _IGNORED |= {"SHELL", "STOPSIGNAL", "VOLUME"}
 _COPY_FLAGS = {"checksum", "chmod", "chown", "exclude", "from", "keep-git-dir", "link", "parents"}
+_COPY_FLAGS |= {"unpack"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def read_dockerfile(path: Path, base_env: Mapping[str, str] | None = None) -> Do
 
     Raises:
         BuildError: it is malformed, or copies what is not there.
+
     """
     name = f"{path.parent.name}/{path.name}"
     reader = _Reader(BuildContext(path.parent), base_env or {})
@@ -85,22 +87,26 @@ def _instructions(lines: list[str]) -> Iterator[tuple[int, str, str]]:
     while number < len(lines):
         first, text, continued = number + 1, "", True
         while continued and number < len(lines):
-            line = lines[number].strip()
+            line = lines[number].rstrip()
             number += 1
-            if not line.startswith("#"):
+            if line.lstrip().startswith("#"):
+                continued = text != ""
+            else:
                 # An empty line inside a continued instruction does not end it.
                 continued = line.endswith("\\") or (text != "" and line == "")
-                text += line.removesuffix("\\") + (" " if continued else "")
-            elif not text:
-                break
-        keyword, _, rest = text.strip().partition(" ")
-        if keyword:
-            yield first, keyword.upper(), rest.strip()
-            for _, end in (
-                _HEREDOC.findall(rest) if keyword.upper() in ("ADD", "COPY", "RUN") else ()
-            ):
-                bodies = [n for n in range(number, len(lines)) if lines[n].strip() == end]
-                number = bodies[0] + 1 if bodies else number
+                text += line.removesuffix("\\")
+        if words := text.split(None, 1):
+            keyword, rest = words[0].upper(), words[1].strip() if len(words) > 1 else ""
+            yield first, keyword, rest
+            if keyword in ("ADD", "COPY", "RUN"):
+                number = _after_heredocs(rest, lines, number)
+
+
+def _after_heredocs(rest: str, lines: list[str], number: int) -> int:
+    for _, end in _HEREDOC.findall(rest):
+        ends = [n for n in range(number, len(lines)) if lines[n].strip() == end]
+        number = ends[0] + 1 if ends else number
+    return number
 
 
 @dataclass(slots=True)
@@ -143,7 +149,7 @@ class _Reader:
             stage.result.workdir = stage.absolute(expand(rest, self._variables(stage)))
             stage.directories |= {stage.result.workdir, *stage.result.workdir.parents}
         elif keyword in ("ADD", "COPY"):
-            self._copy(stage, rest, instruction)
+            self._copy(stage, keyword, rest, instruction)
         elif keyword == "RUN":
             stage.result.notes.append(f"{instruction}: not executed")
         elif keyword == "USER":
@@ -170,25 +176,19 @@ class _Reader:
             if given or name in self._global_args:
                 args[name] = default if given else self._global_args[name]
 
-    def _copy(self, stage: _Stage, rest: str, instruction: str) -> None:
+    def _copy(self, stage: _Stage, keyword: str, rest: str, instruction: str) -> None:
         flags, words = _flags_and_words(rest, self._variables(stage))
         if len(words) < 2:
-            raise ValueError(f"{instruction.split()[1]} needs a source and a destination")
+            raise ValueError(f"{keyword} needs a source and a destination")
         *sources, destination = words
-        unsupported = [f"--{flag}" for flag in ("exclude", "from", "parents") if flag in flags]
-        unsupported += ["a here-document"] if _HEREDOC.match(sources[0]) else []
-        if unsupported:
-            stage.result.notes.append(f"{instruction}: left out ({', '.join(unsupported)})")
+        reasons = [f"--{flag}" for flag in ("exclude", "from", "parents") if flag in flags]
+        reasons += [source for source in sources if _REMOTE.match(source) or _HEREDOC.match(source)]
+        found = [] if reasons else [path for source in sources for path in self._find(source)]
+        if keyword == "ADD":
+            reasons += [f"unpacking {path.name}" for path in found if _ARCHIVE.search(path.name)]
+        if reasons:
+            stage.result.notes.append(f"{instruction}: left out ({', '.join(reasons)})")
             return
-        found: list[Path] = []
-        for source in sources:
-            if _REMOTE.match(source):
-                stage.result.notes.append(f"{instruction}: left out ({source} is not local)")
-                continue
-            try:
-                found += self._context.find(source)
-            except ValueError as error:
-                raise ValueError(f"{source!r} {error}") from None
         target = stage.absolute(destination)
         into = destination.endswith(("/", "/.")) or destination in (".", "..")
         into = into or target in stage.directories
@@ -196,17 +196,21 @@ class _Reader:
             raise ValueError(f"several sources need a directory; end {destination!r} with '/'")
         mode = int(flags["chmod"], 8) if re.fullmatch("[0-7]+", flags.get("chmod", "")) else None
         for path in found:
-            if instruction.split()[1] == "ADD" and _ARCHIVE.search(path.name):
-                stage.result.notes.append(f"{instruction}: left out (archives are not unpacked)")
-            elif path.is_dir():
-                stage.directories |= {target, *target.parents}
-                for inner in self._context.below(path):
-                    place = target / inner.relative_to(path)
-                    stage.result.copies.append(Copy(inner, place, mode, instruction))
-            else:
-                place = target / path.name if into else target
-                stage.directories |= set(place.parents)
-                stage.result.copies.append(Copy(path, place, mode, instruction))
+            inside = list(self._context.below(path)) if path.is_dir() else []
+            base = target if path.is_dir() or into else target.parent
+            stage.directories |= {base, *base.parents}
+            places = {inner: target / inner.relative_to(path) for inner in inside}
+            if not path.is_dir():
+                places[path] = target / path.name if into else target
+            stage.result.copies += [
+                Copy(source, place, mode, instruction) for source, place in places.items()
+            ]
+
+    def _find(self, source: str) -> list[Path]:
+        try:
+            return self._context.find(source)
+        except ValueError as error:
+            raise ValueError(f"{source!r} {error}") from None
 
 
 def _flags_and_words(rest: str, variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -219,7 +223,7 @@ def _flags_and_words(rest: str, variables: Mapping[str, str]) -> tuple[dict[str,
         rest = rest[match.end() :]
     if rest.startswith("["):
         try:
-            return flags, [expand(json.dumps(str(word)), variables) for word in json.loads(rest)]
+            return flags, [expand(str(word), variables) for word in json.loads(rest)]
         except json.JSONDecodeError:
             pass  # then it is a plain name that starts with a bracket, as Docker has it
     return flags, split_words(rest, variables)

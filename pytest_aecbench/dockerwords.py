@@ -27,6 +27,7 @@ def split_words(text: str, variables: Mapping[str, str]) -> list[str]:
 
     Raises:
         ValueError: a quote is not closed.
+
     """
     return [word for word in _lex(text, variables) if word is not None]
 

@@ -1,23 +1,31 @@
-"""The fixtures that drive a trial; a conftest.py may override any of them for its directory."""
+"""The fixtures that drive a trial; a conftest.py may override any of them for its directory.
+
+What they need is imported when they run, since every pytest run on the machine loads this module.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.lookup import backend_of, make_agent
+from pytest_aecbench.config import settings_of
 from pytest_aecbench.nodes import TaskFile, TrialItem
-from pytest_aecbench.settings import Settings, settings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_aecbench.agents import Agent, AgentResult
     from pytest_aecbench.backends import ComputeBackend
     from pytest_aecbench.reward import Reward
     from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.settings import Settings
     from pytest_aecbench.task import Task
     from pytest_aecbench.trial import Trial
+
+
+_BUILD_SEC = pytest.StashKey[float]()
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +37,8 @@ def aec_settings(pytestconfig: pytest.Config) -> Settings:
 @pytest.fixture(scope="session")
 def aec_backend(pytestconfig: pytest.Config) -> ComputeBackend:
     """The backend that trials run on; one per process."""
+    from pytest_aecbench.lookup import backend_of
+
     return backend_of(pytestconfig)
 
 
@@ -40,30 +50,45 @@ def aec_task(request: pytest.FixtureRequest) -> Task:
 
 
 @pytest.fixture(scope="module")
-def aec_image(aec_backend: ComputeBackend, aec_task: Task) -> str:
+def aec_image(request: pytest.FixtureRequest, aec_backend: ComputeBackend, aec_task: Task) -> str:
     """The reference of the task's built environment; built once per task."""
-    return aec_backend.build_environment(task_dir=aec_task.path)
+    start = time.monotonic()
+    image = aec_backend.build_environment(task_dir=aec_task.path)
+    request.node.stash[_BUILD_SEC] = time.monotonic() - start
+    return image
 
 
 @pytest.fixture
 def aec_trial(request: pytest.FixtureRequest) -> Trial:
     """The attempt under way: identity, directories, deadlines, timing."""
     assert isinstance(request.node, TrialItem)
+    assert request.node.trial is not None
     return request.node.trial
 
 
 @pytest.fixture
 def aec_agent(pytestconfig: pytest.Config, aec_trial: Trial) -> Agent:
     """The agent that attempts the task."""
+    from pytest_aecbench.lookup import make_agent
+
     return make_agent(pytestconfig, aec_trial.agent)
 
 
 @pytest.fixture
-def aec_sandbox(aec_trial: Trial, aec_backend: ComputeBackend, aec_image: str) -> Iterator[Sandbox]:
+def aec_sandbox(
+    request: pytest.FixtureRequest,
+    aec_trial: Trial,
+    aec_backend: ComputeBackend,
+    aec_image: str,
+) -> Iterator[Sandbox]:
     """The trial's sandbox, started for it alone and removed after it, whatever happens."""
     from pytest_aecbench import stages
 
     aec_trial.image = aec_image
+    task_file = request.node.parent
+    if _BUILD_SEC in task_file.stash:  # charged to the trial that it was built for
+        aec_trial.timing["build"] = task_file.stash[_BUILD_SEC]
+        del task_file.stash[_BUILD_SEC]
     with aec_trial.timed("launch"):
         stages.stage_inputs(aec_trial)
         sandbox = stages.launch(aec_trial, aec_backend, aec_image, aec_trial.workspace_dir)
@@ -93,5 +118,6 @@ def aec_reward(
 
     aec_trial.agent_result = aec_execution
     if not aec_trial.settings.verify:
-        return stages.collect(aec_trial, aec_sandbox)
+        stages.collect(aec_trial, aec_sandbox)
+        return None
     return stages.verify(aec_trial, aec_sandbox, aec_backend, aec_image)

@@ -6,10 +6,9 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytest_aecbench import __version__
 from pytest_aecbench.errors import classify
@@ -31,6 +30,10 @@ from pytest_aecbench.record import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import JsonValue
+
     from pytest_aecbench.trial import Trial
 
 __all__ = ["keep", "properties"]
@@ -44,7 +47,8 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
     """Write the attempt's logs and its record, free of secrets, and return the record."""
     if trial.directory.is_dir():
         _write_logs(trial)
-        trial.scrubber.tree(trial.directory)
+        unread = trial.scrubber.tree(trial.directory)
+        trial.warnings.extend(f"not checked for secrets: {path.name}" for path in unread)
     record = _record(trial, error)
     if trial.scrubber:
         record = TrialRecord.model_validate(trial.scrubber.json(record.model_dump(mode="json")))
@@ -134,7 +138,7 @@ def _evaluation(trial: Trial, error: BaseException | None) -> Evaluation:
             reward=None,
             threshold=trial.threshold,
             passed=None,
-            validity="error",
+            validity="interrupted" if failure.cause == "interrupted" else "error",
             error=failure,
             verifier_returncode=returncode,
         )
@@ -148,7 +152,7 @@ def _evaluation(trial: Trial, error: BaseException | None) -> Evaluation:
         passed=reward.value >= trial.threshold,
         validity="scored",
         details=dict(reward.details),
-        breakdown=reward.breakdown,
+        breakdown=cast("JsonValue", reward.breakdown),
         verifier_returncode=returncode,
     )
 

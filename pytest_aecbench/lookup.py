@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from pytest_aecbench.agents import AGENTS, Agent
 from pytest_aecbench.backends import BACKENDS, ComputeBackend
+from pytest_aecbench.config import settings_of
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.settings import settings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_aecbench.agentspec import AgentSpec
 
 __all__ = ["backend_of", "check_names", "make_agent"]

@@ -10,19 +10,20 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-import pluggy
 import pytest
 
+from pytest_aecbench.config import settings_of
 from pytest_aecbench.errors import AecBenchError, TaskError
-from pytest_aecbench.settings import settings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
+
+    import pluggy
     from _pytest._code.code import ExceptionInfo, TerminalRepr
 
     from pytest_aecbench.agentspec import AgentSpec
@@ -209,10 +210,10 @@ _MARK = pytest.MarkGenerator(_ispytest=True)
 
 def _marker(config: pytest.Config, name: str) -> pytest.MarkDecorator | None:
     """Return a registered marker of that name; None where it already means something else."""
-    if _MARKERS not in config.stash:
+    markers = config.stash.setdefault(_MARKERS, {})
+    if not markers:
         lines: list[str] = config.getini("markers")
-        config.stash[_MARKERS] = {line.partition(":")[0].partition("(")[0]: None for line in lines}
-    markers = config.stash[_MARKERS]
+        markers.update({line.partition(":")[0].partition("(")[0]: None for line in lines})
     if name not in markers:
         config.addinivalue_line("markers", f"{name}: tasks with this word in their metadata")
         markers[name] = None if name.startswith("_") else getattr(_MARK, name)
@@ -224,6 +225,7 @@ class TrialItem(pytest.Function):
 
     parent: TaskFile
     trial: Trial | None = None
+    result: dict[str, str | int | float | bool | None] | None = None
 
     @property
     def task(self) -> Task:
@@ -233,41 +235,51 @@ class TrialItem(pytest.Function):
     @property
     def agent(self) -> AgentSpec:
         """The agent that attempts it."""
-        agent: AgentSpec = self.callspec.params["agent"]
-        return agent
+        return cast("AgentSpec", self.callspec.params["agent"])
 
     @property
     def repetition(self) -> int:
         """Which attempt of this agent at this task it is, from 1."""
-        repetition: int = self.callspec.params["repetition"]
-        return repetition
+        return cast("int", self.callspec.params["repetition"])
+
+    @property
+    def guard_sec(self) -> float:
+        """What no attempt exceeds unless its own deadlines have failed."""
+        from pytest_aecbench.trial import MARGIN_SEC
+
+        config = self.task.config
+        deadlines = (
+            config.environment.build_timeout_sec
+            + config.agent.timeout_sec
+            + config.verifier.timeout_sec
+        )
+        return deadlines * settings_of(self.config).timeout_multiplier + MARGIN_SEC
 
     def setup(self) -> None:
-        """Open a new attempt, then let the fixtures work."""
-        from pytest_aecbench.scrubbing import Scrubber, secrets_from
+        """Open a new attempt and let the fixtures work on it."""
         from pytest_aecbench.trial import Trial
 
-        self.trial = Trial(
-            task=self.task,
-            agent=self.agent,
-            repetition=self.repetition,
-            settings=settings_of(self.config),
-            scrubber=Scrubber(secrets_from(os.environ)),
-        )
+        settings = settings_of(self.config)
+        self.trial = Trial(self.task, self.agent, self.repetition, settings)
         super().setup()
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Point to the task rather than to the template."""
-        return self.path, None, self.name
+        task_id = settings_of(self.config).task_id(self.path.parent)
+        return self.path, None, f"{task_id}[{self.callspec.id}]"
 
     def repr_failure(  # type: ignore[override]
         self, excinfo: ExceptionInfo[BaseException]
     ) -> str | TerminalRepr:
-        """Show our own errors as what they say, and anything else in full."""
+        """Show our own errors and sentences as what they say, and anything else in full."""
         error = excinfo.value
-        if not isinstance(error, AecBenchError):
+        if isinstance(error, AecBenchError):
+            message = f"{type(error).__name__}: {error}"
+        elif isinstance(error, pytest.fail.Exception) and not error.pytrace:
+            message = str(error)
+        else:
             return super().repr_failure(excinfo)
         shown = excinfo.getrepr(style="value")
         if shown.reprcrash is not None:
-            shown.reprcrash.message = f"{type(error).__name__}: {error}"
+            shown.reprcrash.message = message
         return shown

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
-from pytest_aecbench import settings
+from pytest_aecbench.config import is_configured
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -81,7 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options before anything is collected; stay out of the way otherwise."""
-    if settings.user_said_something(config) and not hasattr(config, "workerinput"):
+    if is_configured(config) and not hasattr(config, "workerinput"):
         from pytest_aecbench import lookup
 
         lookup.check_names(config)

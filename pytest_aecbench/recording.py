@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.nodes import TrialItem
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_aecbench.scrubbing import Scrubber
 
 
 @pytest.hookimpl(wrapper=True)
@@ -26,9 +31,11 @@ def pytest_runtest_makereport(
             # A result that cannot be kept is lost, so stop before more is spent.
             report.outcome, report.longrepr = "failed", f"LedgerError: {error}"
             item.session.shouldstop = f"aec: {error}"
+    _scrub(report, item.trial.scrubber)
     report.user_properties = list(item.user_properties)
     if item.result is not None:
-        report.aecbench = item.result  # type: ignore[attr-defined]  # reports carry extras to the controller
+        # Reports carry what else they are given to the controller.
+        report.aecbench = item.result  # type: ignore[attr-defined]
     return report
 
 
@@ -45,3 +52,14 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
     record = keeping.keep(trial, error)
     item.user_properties.extend(keeping.properties(record))
     item.result = TrialResult.from_record(record).to_dict()
+
+
+def _scrub(report: pytest.TestReport, scrubber: Scrubber) -> None:
+    """Take secrets out of what the report shows."""
+    if not scrubber:
+        return
+    report.sections = [(name, scrubber.text(text)) for name, text in report.sections]
+    if report.longrepr is not None and not report.skipped:
+        shown = str(report.longrepr)
+        if (scrubbed := scrubber.text(shown)) != shown:
+            report.longrepr = scrubbed

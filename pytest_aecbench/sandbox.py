@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from pytest_aecbench.backends import CollectedArtifacts, ComputeBackend, TrialHandle
 
 __all__ = ["Sandbox"]
 
 
 class Sandbox:
-    """One sandbox of one trial, with the environment variables its task asks for."""
+    """One sandbox of one trial, with the environment variables and user its task asks for."""
 
     def __init__(
         self, backend: ComputeBackend, handle: TrialHandle, env: Mapping[str, str] | None = None
@@ -23,6 +24,7 @@ class Sandbox:
         self.backend = backend
         self.handle = handle
         self.env = dict(env or {})
+        self.user: str | None = None
 
     def execute(
         self,
@@ -40,13 +42,14 @@ class Sandbox:
         Raises:
             SandboxGone: the sandbox died.
             BackendError: the command could not be started.
+
         """
         request = BackendExecutionRequest(
             command=command,
             env={**self.env, **(env or {})},
             cwd=cwd,
             timeout_sec=timeout_sec,
-            user=user,
+            user=user or self.user,
             uploads=uploads or {},
             exclusive=exclusive,
         )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.errors import AecBenchError
-from pytest_aecbench.lookup import backend_of
+from pytest_aecbench.config import settings_of
+from pytest_aecbench.errors import AecBenchError, TaskError
 from pytest_aecbench.nodes import TASK_FILE, TrialItem
-from pytest_aecbench.settings import settings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
     from xdist.workermanage import WorkerController
 
 _CHECKED = pytest.StashKey[bool]()
@@ -26,6 +27,22 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         return
     if any(isinstance(item, TrialItem) for item in session.items):
         _check(config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Set pytest-timeout above all deadlines of a trial, for the case that one of them fails."""
+    config = item.config
+    if (
+        isinstance(item, TrialItem)
+        and config.pluginmanager.hasplugin("timeout")
+        and not config.getoption("timeout")
+        and not config.getini("timeout")
+        and item.get_closest_marker("timeout") is None
+    ):
+        with suppress(TaskError):  # shown when the trial itself reads the task
+            item.add_marker(pytest.mark.timeout(item.guard_sec))
+    return (yield)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -48,6 +65,7 @@ def pytest_configure_node(node: WorkerController) -> None:
 def _check(config: pytest.Config) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
     from pytest_aecbench.ledger import Ledger
+    from pytest_aecbench.lookup import backend_of
 
     config.stash[_CHECKED] = True
     settings = settings_of(config)
@@ -55,7 +73,7 @@ def _check(config: pytest.Config) -> None:
         backend = backend_of(config)
         if preflight := getattr(backend, "preflight", None):
             preflight()
-        Ledger(settings.ledger_root).check_writable()
+        Ledger(settings.ledger_root).check_writable(settings.experiment_id)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
     reporter = config.pluginmanager.get_plugin("terminalreporter")

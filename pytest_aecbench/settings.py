@@ -1,25 +1,26 @@
-"""What a run was asked to do, resolved once from its options and ini keys."""
+"""What a run is asked to do."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
-
-import pytest
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_aecbench.agentspec import AgentSpec, parse_agents
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.ledger import check_experiment_id
 
-__all__ = ["INI_KEYS", "Settings", "resolve", "settings_of", "user_said_something"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-T = TypeVar("T")
+__all__ = ["LOCAL_MODES", "Settings", "resolve"]
 
 LOCAL_MODES = ("auto", "namespaces", "rewriting")
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,15 @@ class Settings:
     experiment_id: str
     run_id: str
 
+    @property
+    def experiment_ledger(self) -> Path:
+        """Where this experiment's records go."""
+        return self.ledger_root / self.experiment_id
+
+    def shown(self, path: Path) -> str:
+        """Return the path as a person in the project would write it."""
+        return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
+
     def task_id(self, task_dir: Path) -> str:
         """Return the task's path below the tasks root, or below the project where it is not."""
         for base in (self.tasks_root, self.root):
@@ -48,66 +58,49 @@ class Settings:
         return task_dir.name
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """One setting: its ini key, its option where it has one, its default."""
-
-    ini: str
-    option: str | None
-    default: object
-
-
-_KEYS = {
-    "agents": _Key("aec_agent", "--aec-agent", ["oracle"]),
-    "repetitions": _Key("aec_repetitions", "--aec-repetitions", 1),
-    "backend": _Key("aec_backend", "--aec-backend", "local"),
-    "local_mode": _Key("aec_local_mode", "--aec-local-mode", "auto"),
-    "threshold": _Key("aec_threshold", "--aec-threshold", None),
-    "timeout_multiplier": _Key("aec_timeout_multiplier", "--aec-timeout-multiplier", 1.0),
-    "no_verify": _Key("aec_no_verify", "--aec-no-verify", False),
-    "experiment_id": _Key("", "--aec-experiment-id", None),
-    "tasks_root": _Key("aec_tasks_root", None, "tasks"),
-    "ledger_root": _Key("aec_ledger_root", None, "artefacts/ledger"),
-    "jobs_root": _Key("aec_jobs_root", None, "jobs"),
-}
-INI_KEYS = tuple(key.ini for key in _KEYS.values() if key.ini)
-
-
 def resolve(
     root: Path,
-    options: Mapping[str, object],
-    ini: Mapping[str, object],
+    given: Mapping[str, tuple[object, str]],
     *,
     experiment_id: str | None = None,
     run_id: str | None = None,
 ) -> Settings:
-    """Settle every setting: the option, else the ini key, else the default."""
+    """Settle every setting: what was given, as (value, where it was given), else its default.
 
-    def settle(name: str, check: Callable[[object, str], T]) -> T:
-        key = _KEYS[name]
-        given, configured = options.get(name), ini.get(key.ini)
-        if _is_set(given):
-            return check(given, key.option or "")
-        return check(configured if _is_set(configured) else key.default, key.ini)
+    Raises:
+        SettingsError: a value is wrong; the message starts with where it was given.
+
+    """
+
+    def settle(name: str, default: object, check: Callable[[object, str], _T]) -> _T:
+        return check(*given.get(name, (default, name)))
 
     def below_root(value: object, where: str) -> Path:
         return root / str(value)
 
     return Settings(
         root=root,
-        tasks_root=settle("tasks_root", below_root),
-        ledger_root=settle("ledger_root", below_root),
-        jobs_root=settle("jobs_root", below_root),
-        agents=settle("agents", _agents),
-        repetitions=settle("repetitions", _count),
-        backend=settle("backend", lambda value, where: str(value)),
-        local_mode=settle("local_mode", _local_mode),
-        threshold=settle("threshold", _threshold),
-        timeout_multiplier=settle("timeout_multiplier", _positive),
-        verify=not settle("no_verify", lambda value, where: bool(value)),
-        experiment_id=experiment_id or settle("experiment_id", _experiment_id),
+        tasks_root=settle("tasks_root", "tasks", below_root),
+        ledger_root=settle("ledger_root", "artefacts/ledger", below_root),
+        jobs_root=settle("jobs_root", "jobs", below_root),
+        agents=settle("agents", ["oracle"], _agents),
+        repetitions=settle("repetitions", 1, _count),
+        backend=settle("backend", "local", _text),
+        local_mode=settle("local_mode", "auto", _local_mode),
+        threshold=settle("threshold", None, _threshold),
+        timeout_multiplier=settle("timeout_multiplier", 1, _positive),
+        verify=not settle("no_verify", False, _flag),
+        experiment_id=experiment_id or settle("experiment_id", None, _experiment_id),
         run_id=run_id or os.urandom(8).hex(),
     )
+
+
+def _text(value: object, where: str) -> str:
+    return str(value)
+
+
+def _flag(value: object, where: str) -> bool:
+    return bool(value)
 
 
 def _agents(value: object, where: str) -> tuple[AgentSpec, ...]:
@@ -159,47 +152,4 @@ def _experiment_id(value: object, where: str) -> str:
     if value is None:
         # Unique without looking at the disk, so that every process can be told it up front.
         return f"exp-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
-    from pytest_aecbench.ledger import check_experiment_id
-
     return check_experiment_id(str(value), where)
-
-
-_SETTINGS = pytest.StashKey[Settings]()
-
-
-def settings_of(config: pytest.Config) -> Settings:
-    """Return the run's settings, resolving them on first use; a mistake is a usage error."""
-    if _SETTINGS not in config.stash:
-        handed = getattr(config, "workerinput", {}).get("aecbench", {})
-        try:
-            config.stash[_SETTINGS] = resolve(
-                config.rootpath, _options(config), _ini(config), **handed
-            )
-        except SettingsError as error:
-            raise pytest.UsageError(str(error)) from None
-    return config.stash[_SETTINGS]
-
-
-def user_said_something(config: pytest.Config) -> bool:
-    """Tell whether any option or ini key of ours was set, which makes it worth checking early."""
-    return any(map(_is_set, (*_options(config).values(), *_ini(config).values())))
-
-
-def _is_set(value: object) -> bool:
-    return not (value is None or value is False or value == [] or value == "")
-
-
-def _options(config: pytest.Config) -> dict[str, object]:
-    return {
-        name: config.getoption(key.option) for name, key in _KEYS.items() if key.option is not None
-    }
-
-
-def _ini(config: pytest.Config) -> dict[str, object]:
-    values = {}
-    for key in INI_KEYS:
-        try:
-            values[key] = config.getini(key)
-        except (TypeError, ValueError) as error:  # how pytest reports a value of the wrong type
-            raise pytest.UsageError(f"{key}: {error}") from None
-    return values

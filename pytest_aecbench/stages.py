@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import inspect
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import Agent, AgentLimits, AgentResult
-from pytest_aecbench.backends import CollectedArtifacts, ComputeBackend, Limits
+from pytest_aecbench.backends import ComputeBackend, Limits
 from pytest_aecbench.errors import AecBenchError, TransferError
 from pytest_aecbench.reward import Reward, read_reward
 from pytest_aecbench.sandbox import Sandbox
+from pytest_aecbench.trial import MARGIN_SEC
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_aecbench.trial import Trial
 
 __all__ = ["attempt", "collect", "launch", "verify"]
-
-# A sandbox may outlive its trial's own deadlines by this much for set-up and transfers.
-LIFETIME_MARGIN_SEC = 600.0
 
 
 def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Path) -> Sandbox:
@@ -34,7 +32,7 @@ def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Pat
         memory_mb=config.memory_mb,
         storage_mb=config.storage_mb,
         network=config.allow_internet,
-        lifetime_sec=trial.agent_timeout_sec + trial.verifier_timeout_sec + LIFETIME_MARGIN_SEC,
+        lifetime_sec=trial.agent_timeout_sec + trial.verifier_timeout_sec + MARGIN_SEC,
     )
     # The protocol has no limits; our own backends and those that want them take them.
     extra = {"limits": limits} if _accepts_limits(backend) else {}
@@ -49,25 +47,25 @@ def _accepts_limits(backend: ComputeBackend) -> bool:
 
 def stage_inputs(trial: Trial) -> None:
     """Make the trial's directories and put the task's tools in its workspace."""
-    try:
+    with _transferring(trial.directory):
         trial.workspace_dir.mkdir(parents=True)
         if trial.task.tools:
             tools = trial.workspace_dir / "tools"
             tools.mkdir()
             for tool in trial.task.tools:
                 shutil.copy2(tool, tools)
-    except OSError as error:
-        raise TransferError(f"{trial.directory}: cannot be prepared; {error.strerror}") from None
 
 
 def attempt(trial: Trial, sandbox: Sandbox, agent: Agent) -> AgentResult:
     """Let the agent work."""
+    sandbox.user = trial.task.config.agent.user
     with _evidence_kept(trial, sandbox), trial.timed("agent"):
         return agent.run(trial.task, sandbox, AgentLimits(timeout_sec=trial.agent_timeout_sec))
 
 
 def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) -> Reward:
     """Stop the agent's processes, run the verifier, bring everything home, read the reward."""
+    sandbox.user = trial.task.config.verifier.user
     if trial.task.config.verifier.environment_mode == "separate":
         return _verify_separately(trial, sandbox, backend, image)
     with _evidence_kept(trial, sandbox):
@@ -84,13 +82,15 @@ def _verify_separately(
         sandbox.execute("true", exclusive=True)
     collect(trial, sandbox)
     copy = trial.directory / "verifier-workspace"
-    shutil.copytree(trial.workspace_dir, copy, symlinks=True)
+    with _transferring(copy):
+        shutil.copytree(trial.workspace_dir, copy, symlinks=True)
     try:
         with trial.timed("launch"):
             fresh = launch(trial, backend, image, copy)
+            fresh.user = sandbox.user
         try:
             _run_verifier(trial, fresh)
-            with trial.timed("collect"):
+            with trial.timed("collect"), _transferring(trial.logs_dir):
                 _replace(fresh.collect().logs / "verifier", trial.logs_dir / "verifier")
         finally:
             fresh.close()
@@ -108,7 +108,6 @@ def _run_verifier(trial: Trial, sandbox: Sandbox) -> None:
             task.verifier_command,
             env=task.verifier_env(),
             timeout_sec=trial.verifier_timeout_sec,
-            user=task.config.verifier.user,
             uploads={"/tests": task.tests_dir, "/logs/verifier": empty},
             exclusive=True,
         )
@@ -116,8 +115,8 @@ def _run_verifier(trial: Trial, sandbox: Sandbox) -> None:
 
 
 def collect(trial: Trial, sandbox: Sandbox) -> None:
-    """Bring the working directory and the logs into the trial's directory, without secrets."""
-    with trial.timed("collect"):
+    """Bring the working directory and the logs into the trial's directory."""
+    with trial.timed("collect"), _transferring(trial.directory):
         artifacts = sandbox.collect()
         _replace(artifacts.workspace, trial.workspace_dir)
         _replace(artifacts.logs, trial.logs_dir)
@@ -143,9 +142,19 @@ def _read(trial: Trial) -> Reward:
         timed_out=verification.timed_out,
         output=verification.stdout + verification.stderr,
     )
+    trial.warnings.extend(reward.warnings)
     if verification.returncode != 0:
         trial.warnings.append(f"verifier: exit code {verification.returncode}, reward all the same")
     return reward
+
+
+@contextmanager
+def _transferring(where: Path) -> Iterator[None]:
+    """Turn trouble with the host's files into an error of the infrastructure."""
+    try:
+        yield
+    except OSError as error:
+        raise TransferError(f"{where}: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -328,11 +328,11 @@ def _split(
 def _by_task(
     trials: Iterable[TrialResult], value: Callable[[TrialResult], _Value | None]
 ) -> dict[str, list[_Value]]:
-    """Return the values of scored trials, by task."""
+    """Return the values that are known, by task."""
     values: dict[str, list[_Value]] = defaultdict(list)
     for trial in trials:
         found = value(trial)
-        if trial.scored and found is not None:
+        if found is not None:
             values[trial.task_id].append(found)
     return values
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.errors import TaskError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from pytest_aecbench.agents import AgentResult
     from pytest_aecbench.agentspec import AgentSpec
     from pytest_aecbench.backends import BackendExecutionResult
@@ -21,7 +25,10 @@ if TYPE_CHECKING:
     from pytest_aecbench.settings import Settings
     from pytest_aecbench.task import Task
 
-__all__ = ["Trial"]
+__all__ = ["MARGIN_SEC", "Trial"]
+
+# For set-up and transfers, which have no deadline of their own.
+MARGIN_SEC = 600.0
 
 
 @dataclass
@@ -32,11 +39,10 @@ class Trial:
     agent: AgentSpec
     repetition: int
     settings: Settings
-    scrubber: Scrubber
     attempt: int = 1
     trial_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
-    phase: str = "prepare"
+    phase: str = "build"
     timing: dict[str, float] = field(default_factory=dict)
     image: str | None = None
     agent_result: AgentResult | None = None
@@ -61,6 +67,17 @@ class Trial:
     def verifier_timeout_sec(self) -> float:
         """How long the verifier may take."""
         return self.task.config.verifier.timeout_sec * self.settings.timeout_multiplier
+
+    @cached_property
+    def scrubber(self) -> Scrubber:
+        """Knows this machine's credentials and those that the task passes on."""
+        from pytest_aecbench.scrubbing import Scrubber, secrets_from
+
+        task, secrets = self.task, secrets_from(os.environ)
+        for env in (task.environment_env, task.verifier_env, task.solution_env):
+            with suppress(TaskError):  # a variable that is not set is said where it is needed
+                secrets.update(secrets_from(env()))
+        return Scrubber(secrets)
 
     @cached_property
     def directory(self) -> Path:

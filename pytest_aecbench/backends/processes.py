@@ -36,6 +36,7 @@ def run(
     cwd: Path | None = None,
     stdin: IO[bytes] | None = None,
     timeout_sec: float | None = None,
+    on_start: Callable[[int], object] | None = None,
 ) -> BackendExecutionResult:
     """Run ``argv``, calling ``kill`` with its process id at the deadline or when interrupted.
 
@@ -46,6 +47,8 @@ def run(
     try:
         process = _start(argv, streams, env=env, cwd=cwd, stdin=stdin)
         try:
+            if on_start:
+                on_start(process.pid)
             exited = _pump(process, streams, None if timeout_sec is None else started + timeout_sec)
         except BaseException:
             _end(process, kill)

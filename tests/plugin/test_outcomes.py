@@ -46,7 +46,7 @@ def test_the_tasks_own_threshold_counts_unless_one_is_given(project: Project) ->
 
 
 def test_an_agent_that_exits_non_zero_is_verified_all_the_same(anyhow: Project) -> None:
-    anyhow.task(solve="echo '{\"current_a\": 2, \"power_w\": 24}' > output.jsonl; exit 7")
+    anyhow.task(solve='echo \'{"current_a": 2, "power_w": 24}\' > output.jsonl; exit 7')
     anyhow.run().assert_outcomes(passed=1)
     outcome = anyhow.record()["agent_result"]
     assert (outcome["status"], outcome["returncode"]) == ("failed", 7)
@@ -56,7 +56,7 @@ def test_an_agent_that_exits_non_zero_is_verified_all_the_same(anyhow: Project) 
 def test_an_agent_that_times_out_is_verified_all_the_same(anyhow: Project) -> None:
     anyhow.task(
         toml="[agent]\ntimeout_sec = 0.5\n",
-        solve="echo '{\"current_a\": 2, \"power_w\": 24}' > output.jsonl; sleep 60",
+        solve='echo \'{"current_a": 2, "power_w": 24}\' > output.jsonl; sleep 60',
     )
     anyhow.run().assert_outcomes(passed=1)
     record = anyhow.record()

@@ -24,7 +24,7 @@ def earns_nothing(project: Project, command: str, *options: str) -> None:
 
 def test_the_agent_sees_neither_tests_nor_solution(project: Project, local_mode: str) -> None:
     project.task()
-    looked = 'command:ls -A /tests /solution > seen.txt 2>&1; cat /tests/* /solution/* >> seen.txt'
+    looked = "command:ls -A /tests /solution > seen.txt 2>&1; cat /tests/* /solution/* >> seen.txt"
     project.run(f"--aec-agent={looked}", local_mode).assert_outcomes(failed=1)
     jobs = project.path / project.record()["outputs"]["jobs_dir"]
     seen = (jobs / "workspace/seen.txt").read_text()
@@ -93,7 +93,9 @@ def test_a_link_in_place_of_tests_leads_nowhere(project: Project, tmp_path: Path
     target.mkdir()
     for mode in ("namespaces", "rewriting"):
         command = f"command:rm -rf /tests /logs/verifier; ln -s {target} /tests; ln -s {target} /logs/verifier"
-        project.run(f"--aec-agent=a={command}", f"--aec-local-mode={mode}").assert_outcomes(failed=1)
+        project.run(f"--aec-agent=a={command}", f"--aec-local-mode={mode}").assert_outcomes(
+            failed=1
+        )
     assert list(target.iterdir()) == []
 
 
@@ -104,7 +106,7 @@ SHADOW_PYTHON = (
 SHADOW_JSON = (
     "for dir in /workspace $(python3 -c 'import site; print(*site.getsitepackages())') "
     "$(python3 -c 'import json, os; print(os.path.dirname(os.path.dirname(json.__file__)))'); do "
-    'echo "open(\'/logs/verifier/reward.txt\', \'w\').write(\'1\'); raise SystemExit" > $dir/json.py; '
+    "echo \"open('/logs/verifier/reward.txt', 'w').write('1'); raise SystemExit\" > $dir/json.py; "
     "rm -rf $dir/json; done 2>/dev/null; true"
 )
 

@@ -3,13 +3,16 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, get_args
 
 import pytest
+from pydantic import BaseModel
 
 from pytest_aecbench.errors import LedgerError, SettingsError
 from pytest_aecbench.ledger import Ledger, LedgerProblem, check_experiment_id
@@ -17,7 +20,9 @@ from pytest_aecbench.record import TrialRecord
 from tests.unit.test_record import a_record, scored
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "ledger.md"
 
 
 @pytest.fixture
@@ -60,6 +65,28 @@ def test_a_record_is_one_file_named_after_experiment_and_trial(ledger: Ledger) -
     assert path == ledger.root / "exp-1" / f"{record.trial_id}.json"
     assert path.read_bytes() == record.to_json()
     assert files(ledger.root) == [f"exp-1/{record.trial_id}.json"]
+
+
+def test_a_record_is_on_disk_before_it_has_its_name_and_the_name_before_append_returns(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.check_writable("exp-1")
+    directory = (ledger.root / "exp-1").stat().st_ino
+    events: list[str] = []
+    fsync, link = os.fsync, os.link
+
+    def watched_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        events.append("names" if os.fstat(descriptor).st_ino == directory else "bytes")
+
+    def watched_link(source: Path, target: Path) -> None:
+        link(source, target)
+        events.append(target.name)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "link", watched_link)
+    path = ledger.append(a_record())
+    assert events == ["bytes", path.name, "names"]
 
 
 def test_records_are_readable_by_whom_the_umask_lets(ledger: Ledger) -> None:
@@ -383,3 +410,42 @@ def test_records_are_streamed(ledger: Ledger) -> None:
     for path in ledger.root.rglob("*.json"):
         path.unlink()
     assert list(records) == []
+
+
+def blocks(language: str) -> list[str]:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        candidates = (field.annotation, *get_args(field.annotation))
+        parts = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        if not parts:
+            yield f"{prefix}{name}"
+        for part in parts:
+            yield from leaves(part, f"{prefix}{name}.")
+
+
+def test_the_documented_example_is_a_record_as_it_is_stored() -> None:
+    [example] = blocks("json")
+    assert TrialRecord.from_json(example.encode()).to_json() == example.encode()
+
+
+def test_every_field_is_documented_in_order() -> None:
+    [table] = re.findall(
+        r"^\| key \|.*?\n\n", DOCUMENT.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    rows = re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE)
+    documented = [row for row in rows if not any(other.startswith(f"{row}.") for other in rows)]
+    assert documented == list(leaves(TrialRecord))
+
+
+def test_the_documented_ways_of_reading_print_what_is_documented(tmp_path: Path) -> None:
+    [example] = blocks("json")
+    record = TrialRecord.from_json(example.encode())
+    Ledger(tmp_path / "artefacts" / "ledger").append(record)
+    scripts, outputs = blocks("python"), blocks("text")
+    assert len(scripts) == len(outputs) == 2
+    for script, output in zip(scripts, outputs, strict=True):
+        assert run_python(f"import os; os.chdir({str(tmp_path)!r})\n{script}") == output

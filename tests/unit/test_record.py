@@ -263,10 +263,16 @@ def test_a_record_cannot_name_a_path_outside_its_ledger(experiment_id: str) -> N
         a_record(experiment_id=experiment_id)
 
 
-@pytest.mark.parametrize("trial_id", ["", "../x", "trial-1", str(uuid4()).upper(), f"{uuid4()}\n"])
+UUID = "3f0c9a52-7d1e-4b86-9c55-0a6d2f4e8b17"
+
+
+@pytest.mark.parametrize(
+    "trial_id", ["", "../x", "trial-1", UUID.upper(), f"{UUID}\n", UUID.replace("-4", "-1")]
+)
 def test_a_trial_id_is_a_lowercase_uuid4(trial_id: str) -> None:
     with pytest.raises(ValidationError):
         a_record(trial_id=trial_id)
+    assert a_record(trial_id=UUID).trial_id == UUID
 
 
 def test_a_trial_key_depends_on_task_agent_and_repetition_alone() -> None:

@@ -82,7 +82,9 @@ def test_reward_json_is_read(
     tmp_path: Path, text: str, value: float, details: dict[str, float]
 ) -> None:
     (tmp_path / "reward.json").write_text(text, encoding="utf-8")
-    assert read(tmp_path) == Reward(value, "reward.json", details)
+    reward = read(tmp_path)
+    assert reward == Reward(value, "reward.json", details)
+    assert str(reward.value) == str(value)  # no negative zero
 
 
 @pytest.mark.parametrize(

@@ -315,10 +315,10 @@ def test_a_shell_solution_goes_before_a_python_one(tmp_path: Path) -> None:
 def test_tools_are_the_python_files_in_order(tmp_path: Path) -> None:
     task = load(write_task(tmp_path))
     assert not task.tools
-    write_tree(
-        tmp_path, {"tools/b.py": "", "tools/a.py": "", "tools/c.txt": "", "tools/d.py/x": ""}
-    )
-    assert task.tools == (tmp_path / "tools/a.py", tmp_path / "tools/b.py")
+    names = "gdbfaceh"
+    write_tree(tmp_path, {f"tools/{name}.py": "" for name in names})
+    write_tree(tmp_path, {"tools/notes.txt": "", "tools/directory.py/x": ""})
+    assert [tool.name for tool in task.tools] == [f"{name}.py" for name in sorted(names)]
 
 
 # variables

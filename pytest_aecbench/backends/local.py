@@ -1,0 +1,206 @@
+"""Run trials on this machine, as plain subprocesses: no set-up, and no isolation of resources."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
+
+from pytest_aecbench.backends import (
+    BackendExecutionRequest,
+    BackendExecutionResult,
+    CollectedArtifacts,
+    Limits,
+    TrialHandle,
+)
+from pytest_aecbench.backends.collecting import tidy
+from pytest_aecbench.backends.layout import ROOTS, Layout
+from pytest_aecbench.backends.namespaces import NamespaceSandbox, probe
+from pytest_aecbench.backends.rewriting import RewritingSandbox
+from pytest_aecbench.backends.shell import check_environment
+from pytest_aecbench.backends.unbuilt import UnbuiltImage, digest_of
+from pytest_aecbench.errors import LaunchError, SandboxGone, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_aecbench.settings import Settings
+
+__all__ = ["LocalBackend", "Mode"]
+
+Mode = Literal["auto", "namespaces", "rewriting"]
+
+
+class _Running(NamedTuple):
+    sandbox: NamespaceSandbox | RewritingSandbox
+    image: UnbuiltImage
+    workspace_dir: Path
+
+
+class LocalBackend:
+    """Trials as subprocesses on this machine.
+
+    ``mode`` says how a sandbox gets its own ``/workspace``, ``/tests``, ``/logs`` and
+    ``/solution``: in Linux namespaces, where ``hidden`` paths cannot be seen either, or by
+    rewriting these paths in commands and scripts; ``auto`` takes namespaces where there are any.
+    """
+
+    name = "local"
+
+    def __init__(self, mode: Mode = "auto", hidden: Sequence[Path] = ()) -> None:
+        if mode not in get_args(Mode):
+            valid = ", ".join(map(repr, sorted(get_args(Mode))))
+            raise SettingsError(f"local: mode {mode!r} is not valid; use one of {valid}")
+        self._asked: Mode = mode
+        self._hidden = tuple(hidden)
+        self._images: dict[str, UnbuiltImage] = {}
+        self._running: dict[str, _Running] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> LocalBackend:
+        """Make the backend that a run asked for; the run's own directories are hidden."""
+        hidden = (settings.tasks_root, settings.ledger_root, settings.jobs_root)
+        return cls(cast("Mode", settings.local_mode), hidden)
+
+    @property
+    def mode(self) -> Literal["namespaces", "rewriting"]:
+        """How sandboxes are made here."""
+        if self._asked == "auto":
+            return "rewriting" if isinstance(probe(), str) else "namespaces"
+        return self._asked
+
+    def describe(self) -> str:
+        """Return one line on what this backend does and does not do."""
+        paths = ", ".join(map(str, ROOTS))
+        if self.mode == "namespaces":
+            return (
+                f"local (namespaces: own {paths} and processes; no isolation of resources: "
+                "cpus, memory_mb and storage_mb are not enforced)"
+            )
+        return (
+            f"local (rewriting: {paths} are rewritten in commands and scripts; no isolation: "
+            "cpus, memory_mb, network and storage_mb are not enforced)"
+        )
+
+    def preflight(self) -> None:
+        """Raise an error when no sandbox could be started."""
+        if not shutil.which("bash"):
+            raise LaunchError("local: bash is not installed; every command runs in it")
+        if self._asked == "namespaces" and isinstance(why := probe(), str):
+            raise SettingsError(
+                f"local: mode 'namespaces' is not available here ({why}); use 'auto' or 'rewriting'"
+            )
+
+    def build_environment(self, *, task_dir: Path) -> str:
+        """Read the task's Dockerfile, where it has one; nothing is built."""
+        context = task_dir / "environment"
+        image = UnbuiltImage.read(context, {"HOME": "/root", "PATH": _search_path()})
+        image_ref = f"local:sha256-{digest_of(context)[:16]}"
+        with self._lock:
+            self._images.setdefault(image_ref, image).task_dirs.add(task_dir.resolve())
+        return image_ref
+
+    def notes(self, image_ref: str) -> tuple[str, ...]:
+        """Return what of the task's Dockerfile has no effect here, one line each."""
+        return self._image(image_ref).notes
+
+    def _image(self, image_ref: str) -> UnbuiltImage:
+        try:
+            return self._images[image_ref]
+        except KeyError:
+            raise LaunchError(
+                f"local: image {image_ref!r} is not known; use what build_environment returned"
+            ) from None
+
+    def launch_trial(
+        self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
+    ) -> TrialHandle:
+        """Start a sandbox whose ``/workspace`` is ``workspace_dir`` itself."""
+        image = self._image(image_ref)
+        limits = limits or Limits()
+        self.preflight()
+        if not workspace_dir.is_dir():
+            raise LaunchError(f"local: workspace_dir {str(workspace_dir)!r} is not a directory")
+        layout = Layout.make(workspace_dir.resolve(), image.workdir)
+        try:
+            sandbox = self._start(layout, image, limits or Limits())
+        except BaseException:
+            layout.remove()
+            raise
+        with self._lock:
+            self._running[layout.home.name] = _Running(sandbox, image, workspace_dir)
+        return TrialHandle(self.name, layout.home.name)
+
+    def _start(
+        self, layout: Layout, image: UnbuiltImage, limits: Limits
+    ) -> NamespaceSandbox | RewritingSandbox:
+        if self.mode == "rewriting":
+            rewriting = RewritingSandbox(layout, lifetime_sec=limits.lifetime_sec)
+            image.stage(layout, rewriting.rewrite)
+            return rewriting
+        image.stage(layout)
+        kind = probe()
+        assert not isinstance(kind, str)
+        return NamespaceSandbox(
+            layout,
+            kind,
+            hidden=(*self._hidden, *image.task_dirs),
+            network=limits.network,
+            lifetime_sec=limits.lifetime_sec,
+        )
+
+    def execute_trial(
+        self, *, handle: TrialHandle, request: BackendExecutionRequest
+    ) -> BackendExecutionResult:
+        """Run one command to completion in the sandbox."""
+        sandbox, image, _ = self._find(handle)
+        sandbox.check_alive()
+        env = {
+            "HOME": sandbox.default_home(request.user),
+            "LANG": "C.UTF-8",
+            "PATH": _search_path(),
+            **image.env,
+            **request.env,
+        }
+        check_environment(env)
+        if request.exclusive:
+            sandbox.kill_all()
+        for target, source in request.uploads.items():
+            sandbox.place(target, source)
+        return sandbox.execute(
+            request.command,
+            env=env,
+            cwd=request.cwd,
+            user=request.user,
+            timeout_sec=request.timeout_sec,
+        )
+
+    def _find(self, handle: TrialHandle) -> _Running:
+        try:
+            return self._running[handle.handle_id]
+        except KeyError:
+            raise SandboxGone(f"local: sandbox {handle.handle_id!r} was removed") from None
+
+    def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
+        """Return the sandbox's directories themselves, rid of what is unsafe to read."""
+        sandbox, _, workspace_dir = self._find(handle)
+        logs = sandbox.layout.home / "logs"
+        skipped = [f"workspace/{what}" for what in tidy(sandbox.layout.workspace)]
+        skipped += [f"logs/{what}" for what in tidy(logs)]
+        return CollectedArtifacts(workspace_dir, logs, tuple(skipped))
+
+    def teardown(self, *, handle: TrialHandle) -> None:
+        """Kill all that runs in the sandbox and remove its directories, but not its workspace."""
+        with self._lock:
+            running = self._running.pop(handle.handle_id, None)
+        if running is not None:
+            running.sandbox.close()
+            running.sandbox.layout.remove()
+
+
+def _search_path() -> str:
+    return os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])

@@ -1,0 +1,256 @@
+"""A local sandbox in Linux namespaces of its own, made with util-linux and bash alone.
+
+Its first process sets up the mounts, then waits on a pipe whose other end this process holds:
+when that closes, however this process ends, everything in the sandbox is killed.
+
+The first process keeps the host's root; the sandbox's root is mounted over it. A command enters at
+the host's root, gives up its capabilities there, and only then steps up to the sandbox's root: an
+agent may have replaced any program in the sandbox, and none of them is to run with more.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import signal
+import sys
+import tarfile
+import tempfile
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from pytest_aecbench.backends.killing import MARKER, kill_tree
+from pytest_aecbench.backends.layout import WORKSPACE, Layout, absolute
+from pytest_aecbench.backends.mounts import Mounts
+from pytest_aecbench.backends.placing import place
+from pytest_aecbench.backends.processes import run
+from pytest_aecbench.backends.shell import bash_arguments, resolve_user
+from pytest_aecbench.backends.starting import FirstProcess, find_tool, setup_script, tool_env
+from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_aecbench.backends import BackendExecutionResult
+
+__all__ = ["Kind", "NamespaceSandbox", "probe"]
+
+_TOOLS = ("bash", "cp", "env", "mkdir", "mount", "nsenter", "setpriv", "unshare")
+# What containers leave to root by default, less the making of devices.
+_CAPABILITIES = (
+    "-all,+audit_write,+chown,+dac_override,+fowner,+fsetid,+kill,+net_bind_service,+net_raw,"
+    "+setfcap,+setgid,+setpcap,+setuid,+sys_chroot"
+)
+_NAMESPACES = {"mnt": "--mount", "net": "--net", "pid": "--pid", "user": "--user"}
+_CLEAR_SEC = 10.0
+_UPLOAD_SEC = 600.0
+_DYING_SEC = 0.25
+_PROBE_SEC = 10.0
+_KILLED = 137
+_ENTER = {"root": "--root"} | {f"ns/{space}": flag for space, flag in _NAMESPACES.items()}
+
+
+class Kind(NamedTuple):
+    """How sandboxes are made on this host."""
+
+    overlay: bool
+    user_namespace: bool
+
+
+class NamespaceSandbox:
+    """One running sandbox."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        kind: Kind,
+        *,
+        hidden: Iterable[Path] = (),
+        network: bool = True,
+        lifetime_sec: float | None = None,
+    ) -> None:
+        self.layout = layout
+        self._kind = kind
+        self._commands = itertools.count(1)
+        mounts = Mounts(layout, overlay=kind.overlay, hidden=hidden)
+        fstab, setup = layout.home / "fstab", layout.home / "setup"
+        fstab.write_text("".join(f"{line}\n" for line in mounts.fstab))
+        setup.write_text(setup_script(mounts, fstab, network=network, lifetime_sec=lifetime_sec))
+        spaces = ["mnt", "pid", *(["user"] if kind.user_namespace else [])]
+        spaces += [] if network else ["net"]
+        argv = [_tool("unshare"), *(_NAMESPACES[space] for space in spaces), "--fork"]
+        argv += ["--kill-child", *(["--map-root-user"] if kind.user_namespace else [])]
+        self._first = FirstProcess([*argv, _tool("bash"), str(setup)], layout.home / "setup.log")
+        self._descriptors: dict[str, int] = {}
+        try:
+            # Kept open, since the number of a process may come to mean another one.
+            for name in ("root", *(f"ns/{space}" for space in spaces)):
+                self._descriptors[name] = os.open(f"/proc/{self._first.pid}/{name}", os.O_RDONLY)
+        except OSError as error:
+            self.close()
+            raise LaunchError(f"local: the sandbox died at once; {error.strerror}") from None
+
+    def default_home(self, user: str | None) -> str:
+        """Return where commands have their home directory: one that they can write to."""
+        root_at_home = self._kind.overlay and self._ids(user) == (0, 0)
+        return "/root" if root_at_home else "/tmp"  # noqa: S108  (the sandbox's own)
+
+    def check_alive(self, patience_sec: float = 0) -> None:
+        """Raise SandboxGone when its first process has ended."""
+        if not self._first.is_alive(patience_sec):
+            raise SandboxGone("local: the sandbox has died; its first process is gone")
+
+    def execute(
+        self,
+        command: str,
+        *,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout_sec: float | None = None,
+    ) -> BackendExecutionResult:
+        """Run ``bash -c command`` with exactly the environment ``env``."""
+        with bash_arguments(command) as (arguments, stdin):
+            return self._run(
+                arguments,
+                env=env,
+                cwd=cwd or str(self.layout.workdir),
+                ids=self._ids(user),
+                timeout_sec=timeout_sec,
+                stdin=stdin,
+            )
+
+    def _run(
+        self,
+        arguments: list[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        ids: tuple[int, int] = (0, 0),
+        timeout_sec: float | None = None,
+        stdin: IO[bytes] | None = None,
+    ) -> BackendExecutionResult:
+        self.check_alive()
+        marker = f"{self.layout.home.name}.{next(self._commands)}"
+        argv = [
+            *self._enter("root", "ns/mnt", "ns/net", "ns/pid", "ns/user"),
+            *(_tool("setpriv"), "--ambient-caps=-all", "--inh-caps=-all"),
+            f"--bounding-set={_CAPABILITIES}",
+            # Beyond the host's root, "/.." is what is mounted over it.
+            *(_tool("nsenter"), "--root=/..", "--wd=/..", *_as_user(ids)),
+            *("env", "-i", "-C", cwd, "--", f"{MARKER}={marker}"),
+            *(f"{name}={value}" for name, value in env.items()),
+            *(_tool("bash"), *arguments),
+        ]
+        kill = partial(kill_tree, marker=marker, init=self._first.pid)
+        result = run(argv, env=tool_env(), kill=kill, stdin=stdin, timeout_sec=timeout_sec)
+        if result.returncode:
+            self.check_alive(_DYING_SEC if result.returncode == _KILLED else 0)
+        return result
+
+    def _enter(self, *names: str) -> list[str]:
+        argv = [_tool("nsenter")]
+        for name in names:
+            if name in self._descriptors:
+                path = f"/proc/{os.getpid()}/fd/{self._descriptors[name]}"
+                argv.append(f"{_ENTER[name]}={path}")
+        return [*argv, "--preserve-credentials"]
+
+    def _ids(self, user: str | None) -> tuple[int, int]:
+        ids = resolve_user(user) if user else (0, 0)
+        if ids != (0, 0):
+            if self._kind.user_namespace:
+                raise BackendError(
+                    f"local: user {user!r} is not available without root; use 'root' or none"
+                )
+            self.layout.workspace.chmod(0o777)  # nothing else made it theirs, as an image would
+        return ids
+
+    def kill_all(self) -> None:
+        """Kill every process in the sandbox but its first, and wait until they are gone."""
+        self.check_alive()
+        # Signals to -1 reach all of the sender's namespace except its first process and itself.
+        script = "while kill -9 -1 2>/dev/null; do :; done"
+        argv = [*self._enter("ns/pid", "ns/user"), _tool("bash"), "-c", script]
+        done = run(argv, env=tool_env(), kill=_kill_one, timeout_sec=_CLEAR_SEC)
+        self.check_alive()
+        if done.returncode != 0:
+            raise BackendError(
+                f"local: processes cannot be killed; {done.stderr.strip() or 'timeout'}"
+            )
+
+    def place(self, path: str, source: Path) -> None:
+        """Put a copy of ``source`` at ``path``, in place of what is there."""
+        located = self.layout.locate(path)
+        if located:
+            place(*located, source)
+        else:
+            self._unpack(absolute(path), source)
+
+    def _unpack(self, target: PurePosixPath, source: Path) -> None:
+        """Place outside the sandbox's own directories, by its own means and with its own rights."""
+        script = 'rm -rf -- "$0" && mkdir -p -- "$1" && tar -xf - --no-same-owner -C "$1"'
+        with tempfile.TemporaryFile() as archive:
+            try:
+                with tarfile.open(fileobj=archive, mode="w") as writer:
+                    writer.add(source, arcname=target.name)
+            except OSError as error:
+                raise TransferError(f"{source}: cannot be read; {error.strerror}") from None
+            archive.seek(0)
+            done = self._run(
+                ["-c", script, str(target), str(target.parent)],
+                env=tool_env(),
+                cwd="/",
+                timeout_sec=_UPLOAD_SEC,
+                stdin=archive,
+            )
+        if done.returncode != 0:
+            reason = done.stderr.strip().splitlines()[-1:] or ["it took too long"]
+            raise TransferError(f"{source}: cannot be placed at {target}; {reason[0]}")
+
+    def close(self) -> None:
+        """End everything in the sandbox."""
+        self._first.stop()
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
+
+def _as_user(ids: tuple[int, int]) -> list[str]:
+    uid, gid = ids
+    return [] if ids == (0, 0) else [f"--setgid={gid}", f"--setuid={uid}"]
+
+
+def _kill_one(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+@functools.cache
+def _tool(name: str) -> str:
+    return find_tool(name) or name
+
+
+@functools.cache
+def probe() -> Kind | str:
+    """Return how sandboxes can be made here, or why they cannot: one is started to see."""
+    missing = [name for name in _TOOLS if not find_tool(name)]
+    if sys.platform != "linux" or missing:
+        return f"{', '.join(missing)} not installed" if missing else "this is not Linux"
+    rootless = Kind(overlay=False, user_namespace=True)
+    as_root = [Kind(overlay=True, user_namespace=False), Kind(overlay=False, user_namespace=False)]
+    for kind in [*(as_root if os.geteuid() == 0 else []), rootless]:
+        with tempfile.TemporaryDirectory() as workspace:
+            layout = Layout.make(Path(workspace), WORKSPACE)
+            try:
+                sandbox = NamespaceSandbox(layout, kind)
+                result = sandbox.execute("true", env={}, timeout_sec=_PROBE_SEC)
+                sandbox.close()
+                if result.returncode == 0:
+                    return kind
+                reason = result.stderr.strip()
+            except BackendError as error:
+                reason = str(error).partition("; ")[2]
+            finally:
+                layout.remove()
+    return reason

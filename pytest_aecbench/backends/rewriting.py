@@ -1,0 +1,184 @@
+"""A local sandbox without namespaces: its paths are rewritten in all that goes in.
+
+For hosts that give no mount namespaces. It keeps well-meant commands apart, and no more than that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.backends import BackendExecutionResult
+from pytest_aecbench.backends.killing import MARKER, kill_marked, kill_tree
+from pytest_aecbench.backends.placing import place
+from pytest_aecbench.backends.processes import run
+from pytest_aecbench.backends.shell import bash_arguments, resolve_user
+from pytest_aecbench.errors import BackendError, LaunchError, TransferError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import PurePosixPath
+
+    from pytest_aecbench.backends.layout import Layout
+
+__all__ = ["Rewriter", "RewritingSandbox"]
+
+_SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+_STRING_PREFIX = re.compile(r"(?<![\w$])(?:[bfru]|[bf]r|r[bf])$", re.IGNORECASE)
+_SHORT_OPTION = re.compile(r"(?:^|[\s\"'=(,])-\w$")
+_PREFIX_PATTERN = re.compile(r"\$\{\w+##?$")
+# Runs beside a sandbox: when the pipe closes or time is up, it kills what carries the marker.
+_WATCH = """
+trap '' HUP INT TERM
+read -r $2
+for round in {1..50}; do
+  found=$(grep -lsaz "^$1" /proc/[0-9]*/environ) || break
+  for environ in $found; do
+    pid=${environ#/proc/}
+    kill -9 "${pid%/environ}" 2>/dev/null
+  done
+done
+"""
+
+
+class Rewriter:
+    """Puts the host's paths where a text has the sandbox's."""
+
+    def __init__(self, places: Mapping[PurePosixPath, Path]) -> None:
+        self._places = {str(path): str(place) for path, place in places.items()}
+        longest_first = sorted(self._places, key=len, reverse=True)
+        paths = "|".join(re.escape(path) for path in longest_first)
+        self._path = re.compile(rf"(?:{paths})(?![\w-]|\.\w)")
+
+    def __call__(self, text: str) -> str:
+        """Return ``text`` with every whole path or path prefix rewritten."""
+
+        def replaced(match: re.Match[str]) -> str:
+            before = text[max(0, match.start() - 80) : match.start()]
+            return self._places[match[0]] if _begins_path(before) else match[0]
+
+        return self._path.sub(replaced, text)
+
+
+def _begins_path(before: str) -> bool:
+    """Say whether a path that follows ``before`` is one of its own, not the end of another."""
+    last, outer = before[-1:], before[:-1]
+    if last and last in "\"'":
+        closing = re.search(r"[\w})]$", outer) and not _STRING_PREFIX.search(outer)
+        return not closing  # "$DIR"/tests ends another, f"/tests" does not
+    if last.isalnum() or last == "_":
+        return bool(_SHORT_OPTION.search(before))  # -I/workspace/include
+    if last == "#":
+        return bool(_PREFIX_PATTERN.search(before))  # ${file#/workspace/}
+    if last == "/":
+        return before.endswith("file://")
+    return last not in tuple("~.$})]*?%\\")
+
+
+class RewritingSandbox:
+    """One temporary root and the processes that were started for it."""
+
+    def __init__(self, layout: Layout, *, lifetime_sec: float | None = None) -> None:
+        self.layout = layout
+        self._commands = itertools.count(1)
+        self._groups: set[int] = set()
+        if not _SHELL_SAFE.fullmatch(str(layout.home)):
+            raise LaunchError(
+                f"TMPDIR: {str(layout.home.parent)!r} cannot stand unquoted in a command; "
+                "use a path of letters, digits and -_./"
+            )
+        (layout.home / "tmp").mkdir()
+        places = {path: self._speakable(place) for path, place in layout.directories.items()}
+        self.rewrite = Rewriter(places)
+        self._watcher = self._watch(lifetime_sec) if sys.platform == "linux" else None
+
+    def _speakable(self, place: Path) -> Path:
+        """Return a path for ``place`` that can stand unquoted in a command."""
+        if _SHELL_SAFE.fullmatch(str(place)):
+            return place
+        link = self.layout.home / "workspace"
+        with suppress(FileExistsError):
+            link.symlink_to(place)
+        return link
+
+    def _watch(self, lifetime_sec: float | None) -> subprocess.Popen[bytes]:
+        marker = f"{MARKER}={self.layout.home.name}[.]"
+        patience = "" if lifetime_sec is None else f"-t{lifetime_sec:.0f}"
+        return subprocess.Popen(
+            ["bash", "-c", _WATCH, "watch", marker, patience],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def default_home(self, user: str | None) -> str:
+        """Return where commands have their home directory."""
+        return str(self.layout.home / "tmp")
+
+    def execute(
+        self,
+        command: str,
+        *,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout_sec: float | None = None,
+    ) -> BackendExecutionResult:
+        """Run ``bash -c command`` with exactly the environment ``env``, both rewritten."""
+        if user and resolve_user(user)[0] != os.geteuid():
+            raise BackendError(f"user: {user!r} is not available in mode 'rewriting'; use none")
+        marker = f"{self.layout.home.name}.{next(self._commands)}"
+        rewritten = {name: self.rewrite(value) for name, value in env.items()}
+        directory = self._host_path(cwd or str(self.layout.workdir))
+        if not directory.is_dir():
+            return BackendExecutionResult(125, stderr=f"cannot change directory to {cwd!r}\n")
+        with bash_arguments(self.rewrite(command)) as (arguments, stdin):
+            return run(
+                [shutil.which("bash") or "bash", *arguments],
+                env={"TMPDIR": str(self.layout.home / "tmp"), **rewritten, MARKER: marker},
+                cwd=directory,
+                stdin=stdin,
+                timeout_sec=timeout_sec,
+                kill=partial(kill_tree, marker=marker),
+                on_start=self._groups.add,
+            )
+
+    def _host_path(self, path: str) -> Path:
+        located = self.layout.locate(path)
+        return Path(path) if located is None else located[0].joinpath(*located[1])
+
+    def kill_all(self) -> None:
+        """Kill every process that was started here."""
+        kill_marked(self.layout.home.name)
+        if sys.platform != "linux":  # groups are all that can be found, and may be long gone
+            while self._groups:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._groups.pop(), signal.SIGKILL)
+
+    def check_alive(self) -> None:
+        """Nothing keeps it alive, so nothing lets it die."""
+
+    def place(self, path: str, source: Path) -> None:
+        """Put a rewritten copy of ``source`` at ``path``, in place of what is there."""
+        located = self.layout.locate(path)
+        if located is None:
+            roots = ", ".join(sorted(map(str, self.layout.directories)))
+            raise TransferError(f"{path}: is outside this sandbox; use a path below {roots}")
+        place(*located, source, rewrite=self.rewrite)
+
+    def close(self) -> None:
+        """Kill every process that was started here."""
+        self.kill_all()
+        if self._watcher is not None:
+            self._watcher.kill()
+            self._watcher.communicate()

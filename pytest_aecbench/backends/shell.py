@@ -1,0 +1,60 @@
+"""How a command, its environment and its user are handed to bash."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import tempfile
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from pytest_aecbench.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["bash_arguments", "check_environment", "resolve_user"]
+
+# Linux takes no more than 128 KiB in one argument or variable, its end included.
+_LONGEST = 128 * 1024 - 1
+_FROM_STDIN = 'IFS= read -rd "" REPLY; exec </dev/null; eval "$REPLY"'
+
+
+@contextmanager
+def bash_arguments(command: str) -> Iterator[tuple[list[str], IO[bytes] | None]]:
+    """Yield what bash needs to run ``command``: its arguments and, for a long one, its stdin."""
+    if "\0" in command:
+        raise BackendError("command: holds a NUL character; a shell command cannot")
+    encoded = os.fsencode(command)
+    if len(encoded) <= _LONGEST:
+        yield ["-c", "--", command], None
+        return
+    with tempfile.TemporaryFile() as script:
+        script.write(encoded)
+        script.seek(0)
+        yield ["-c", _FROM_STDIN], script
+
+
+def check_environment(env: Mapping[str, str]) -> None:
+    """Raise BackendError for a variable that no process can be given."""
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise BackendError(f"env: {name!r} is not valid; names have no '=', values no NUL")
+        size = len(os.fsencode(f"{name}={value}"))
+        if size > _LONGEST:
+            raise BackendError(f"env: {name!r} takes {size} bytes; the most is {_LONGEST}")
+
+
+def resolve_user(user: str) -> tuple[int, int]:
+    """Return the user and group numbers for ``name``, ``number`` or either with ``:number``."""
+    name, _, group = user.partition(":")
+    if name.isdecimal():
+        ids = int(name), int(name)
+    else:
+        try:
+            ids = pwd.getpwnam(name)[2:4]
+        except KeyError:
+            raise BackendError(f"user: {name!r} is not known on this host") from None
+    if group and not group.isdecimal():
+        raise BackendError(f"user: {user!r} is not valid; write a group as a number")
+    return ids[0], int(group) if group else ids[1]

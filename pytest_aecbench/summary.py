@@ -1,0 +1,84 @@
+"""The summary at the end of a run, as lines of at most 80 columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.statistics import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_aecbench.statistics import AgentSummary, Group, Interval, Total, TrialResult
+
+__all__ = ["summary_lines"]
+
+NAME_WIDTH = 32
+HEAD = f"{'agent':{NAME_WIDTH}} trials errors reward  95 % interval pass@1"
+
+
+def summary_lines(results: Iterable[TrialResult], wall_sec: float) -> Iterator[str]:
+    """Yield a table per agent, and what it used up."""
+    summaries = summarise(results)
+    yield HEAD
+    for summary in summaries:
+        yield from _agent_lines(summary)
+    yield f"wall time {_duration(wall_sec)}"
+
+
+def _agent_lines(summary: AgentSummary) -> Iterator[str]:
+    yield _row(summary.agent, summary.overall)
+    for groups in (summary.by_domain, summary.by_difficulty):
+        if len(groups) > 1:
+            for name, group in groups.items():
+                yield _row(f"  {name}", group)
+    k = summary.repetitions
+    if summary.pass_at_k is not None and summary.pass_hat_k is not None:
+        yield f"  pass@{k} {summary.pass_at_k:.2f}, pass^{k} {summary.pass_hat_k:.2f}"
+    if summary.overall.causes:
+        causes = ", ".join(f"{name} {count}" for name, count in summary.overall.causes.items())
+        yield f"  errors, not scored: {causes}"
+    if summary.holdout is not None:
+        yield f"  held-out trials, not shown above: {summary.holdout.trials}"
+    used = [
+        *_used("tokens in", summary.tokens_in),
+        *_used("tokens out", summary.tokens_out),
+        *_used("USD", summary.usd),
+        f"trial time {_duration(summary.duration_sec)}",
+    ]
+    yield f"  {', '.join(used)}"
+
+
+def _row(name: str, group: Group) -> str:
+    if len(name) > NAME_WIDTH:
+        name = name[: NAME_WIDTH - 3] + "..."
+    return (
+        f"{name:{NAME_WIDTH}} {group.trials:>6} {group.errors:>6} {_mean(group.mean):>6} "
+        f"{_bounds(group.mean):>14} {_mean(group.pass_at_1):>6}"
+    )
+
+
+def _mean(interval: Interval | None) -> str:
+    return "-" if interval is None else f"{interval.mean:.2f}"
+
+
+def _bounds(interval: Interval | None) -> str:
+    if interval is None or interval.low is None or interval.high is None:
+        return "-"
+    return f"{interval.low:.2f} to {interval.high:.2f}"
+
+
+def _used(what: str, total: Total) -> Iterator[str]:
+    if total.value is None:
+        return
+    amount = f"{total.value:,.2f}" if what == "USD" else f"{total.value:,.0f}"
+    partly = "" if total.known == total.of else f" (known for {total.known} of {total.of})"
+    yield f"{what} {amount}{partly}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

@@ -1,0 +1,92 @@
+"""The examples of the README and the docs, run as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_aecbench import errors
+from pytest_aecbench import options as options_module
+from tests.project import Project
+
+ROOT = Path(__file__).parents[2]
+
+
+def example(page: str, name: str) -> str:
+    """Return the Python example of that name."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    match = re.search(rf"<!-- example: {name} -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert match, f"{page} has no example {name}"
+    return match[1]
+
+
+def test_an_override_applies_to_its_domain_alone(anyhow: Project) -> None:
+    anyhow.task("electrical/a")
+    anyhow.task("civil/b")
+    (anyhow.path / "tasks/electrical/conftest.py").write_text(example("README.md", "override"))
+    anyhow.run().assert_outcomes(passed=2)
+    notes = {
+        record["task"]["domain"]: "workspace/client-note.txt"
+        in [file["path"] for file in record["outputs"]["files"]]
+        for record in anyhow.records()
+    }
+    assert notes == {"electrical": True, "civil": False}
+
+
+def test_an_agent_from_a_conftest_runs(anyhow: Project) -> None:
+    anyhow.task()
+    (anyhow.path / "conftest.py").write_text(example("README.md", "agent"))
+    anyhow.run("--aec-agent=shouter").assert_outcomes(failed=1)
+    record = anyhow.record()
+    assert record["agent"]["harness"] == "shouter"
+    assert record["outputs"]["output_excerpt"] == "{}\n"
+
+
+@pytest.mark.needs("bubblewrap")
+def test_a_backend_of_nothing_but_the_five_methods_runs(anyhow: Project) -> None:
+    anyhow.task(
+        solve="cat given.txt > output.jsonl",
+        files={"environment/given.txt": '{"current_a": 2.0, "power_w": 24.0}'},
+    )
+    (anyhow.path / "conftest.py").write_text(example("README.md", "backend"))
+    anyhow.run("--aec-backend=bubblewrap").assert_outcomes(passed=1)
+    assert anyhow.record()["environment"]["backend"] == "bubblewrap"
+
+
+def test_a_reward_can_be_overridden(anyhow: Project) -> None:
+    anyhow.task("civil/with", solve="cp /solution/* .; echo x > calculation.md", test_sh=ONE)
+    anyhow.task("civil/without", test_sh=ONE)
+    (anyhow.path / "tasks/civil/conftest.py").write_text(example("docs/extending.md", "reward"))
+    anyhow.run().assert_outcomes(passed=1, failed=1)
+
+
+ONE = "echo 1 > /logs/verifier/reward.txt"
+
+
+def test_an_agent_by_its_dotted_path_runs(anyhow: Project) -> None:
+    anyhow.task()
+    (anyhow.path / "answers.py").write_text(example("docs/extending.md", "dotted"))
+    (anyhow.path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    anyhow.run("--aec-agent=answers.Fixed:42").assert_outcomes(errors=1)
+    record = anyhow.record()
+    assert (record["agent"]["harness"], record["agent"]["model"]) == ("answers.Fixed", "42")
+    assert record["outputs"]["output_excerpt"] == "42\n"
+
+
+def test_every_option_is_in_the_readme() -> None:
+    options = re.findall(r'"(--aec-[a-z-]+)"', Path(options_module.__file__).read_text())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert options
+    assert [option for option in options if f"`{option}" not in readme] == []
+
+
+def test_every_cause_is_in_the_docs() -> None:
+    page = (ROOT / "docs/outcomes.md").read_text(encoding="utf-8")
+    classes = [getattr(errors, name) for name in errors.__all__]
+    kinds = [kind for kind in classes if isinstance(kind, type) and issubclass(kind, Exception)]
+    leaves = {errors.classify(kind) for kind in kinds}
+    for cause, retry, _ in leaves:
+        if cause != "internal":
+            assert re.search(rf"\| `{cause}` \| {'yes' if retry else 'no'} \|", page), cause

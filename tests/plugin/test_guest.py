@@ -1,0 +1,42 @@
+"""In a project without tasks the plugin is silent, cheap and out of the way."""
+
+from __future__ import annotations
+
+import pytest
+
+HEAVY = ("pydantic", "yaml", "docker", "modal", "e2b", "daytona", "google.cloud", "xdist.dsession")
+
+
+def test_nothing_is_printed_in_a_project_without_tasks(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1)
+    lines = [line for line in result.outlines if not line.startswith("plugins: ")]
+    assert "aec" not in "\n".join(lines)
+    assert result.stderr.str() == ""
+
+
+def test_nothing_heavy_is_imported_in_a_project_without_tasks(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        f"""
+        import sys
+
+        def test_it():
+            assert "pytest_aecbench.options" in sys.modules
+            found = [name for name in {HEAVY[:-1]!r} if name in sys.modules]
+            ours = [name for name in sys.modules if name.startswith("pytest_aecbench.")]
+            assert not found, found
+            assert "pytest_aecbench.task" not in ours, ours
+            assert "pytest_aecbench.backends.local" not in ours, ours
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:hypothesispytest").assert_outcomes(passed=1)
+
+
+def test_nothing_is_written_in_a_project_without_tasks(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    assert sorted(path.name for path in pytester.path.iterdir() if path.suffix != ".py") in (
+        [],
+        ["__pycache__"],
+    )

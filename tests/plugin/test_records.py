@@ -1,0 +1,236 @@
+"""Every attempt leaves a whole record and its files, and no secret."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from pytest_aecbench.ledger import Ledger
+from tests.project import HALF, Project
+
+SECRET = "sk-ant-very-secret-0123456789"
+
+
+def test_a_record_says_what_ran_and_what_it_earned(anyhow: Project) -> None:
+    anyhow.task(toml='[metadata]\ndifficulty = "easy"\ntags = ["ohm"]\n')
+    anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=1)
+    loaded = Ledger(anyhow.path / "artefacts/ledger").load("mine")
+    assert loaded.problems == []
+    (record,) = loaded.records
+    assert (record.task.task_id, record.task.domain) == ("electrical/ohms-law", "electrical")
+    assert (record.task.difficulty, record.task.tags) == ("easy", ("ohm",))
+    assert (record.agent.name, record.agent.harness) == ("oracle", "oracle")
+    assert (record.repetition, record.attempt) == (1, 1)
+    assert record.environment.backend == "local"
+    assert record.evaluation.reward == 1
+    assert record.evaluation.passed is True
+    assert record.completeness == "complete"
+    for phase in ("build", "launch", "agent", "verify", "collect"):
+        assert getattr(record.timing, phase) is not None, phase
+    assert record.cost.tokens_in is None
+    assert record.outputs.output_path == "/workspace/output.jsonl"
+    assert record.outputs.output_excerpt == '{"current_a": 2.0, "power_w": 24.0}\n'
+
+
+def test_the_trials_files_are_kept(anyhow: Project) -> None:
+    anyhow.task(solve="echo hello; echo trouble >&2; echo '{}' > output.jsonl")
+    anyhow.run().assert_outcomes(failed=1)
+    record = anyhow.record()
+    jobs = anyhow.path / record["outputs"]["jobs_dir"]
+    assert jobs == anyhow.path / "jobs" / record["experiment_id"] / record["trial_id"]
+    assert (jobs / "workspace/output.jsonl").read_text() == "{}\n"
+    assert (jobs / "logs/agent/stdout.txt").read_text() == "hello\n"
+    assert (jobs / "logs/agent/stderr.txt").read_text() == "trouble\n"
+    assert (jobs / "logs/verifier/reward.json").is_file()
+    named = {file["path"] for file in record["outputs"]["files"]}
+    found = {str(path.relative_to(jobs)) for path in jobs.rglob("*") if path.is_file()}
+    assert named == found
+
+
+def test_the_same_trial_has_the_same_key_wherever_it_runs(
+    project: Project, tmp_path: Path
+) -> None:
+    project.task()
+    project.run("--aec-agent=oracle", "--aec-agent=nop", "--aec-repetitions=2")
+    project.run("--aec-agent=oracle", "--aec-agent=nop", "--aec-repetitions=2")
+    records = project.records()
+    keys = {
+        (r["agent"]["name"], r["repetition"], r["experiment_id"]): r["trial_key"] for r in records
+    }
+    assert len(keys) == 8
+    assert len(set(keys.values())) == 4
+    assert len({r["trial_id"] for r in records}) == 8
+
+
+def test_a_changed_task_is_another_trial(project: Project) -> None:
+    project.task()
+    project.run()
+    project.task(instruction="Write it to /workspace/output.jsonl, with care.")
+    project.run()
+    first, second = (record["trial_key"] for record in project.records())
+    assert first != second
+
+
+def test_an_error_keeps_what_the_agent_left(anyhow: Project) -> None:
+    anyhow.task(test_sh="exit 1")
+    anyhow.run().assert_outcomes(errors=1)
+    jobs = anyhow.path / anyhow.record()["outputs"]["jobs_dir"]
+    assert (jobs / "workspace/output.jsonl").is_file()
+
+
+def test_the_record_is_there_before_teardown(project: Project) -> None:
+    project.task()
+    project.pytester.makeconftest(
+        """
+        import os, pytest
+
+        @pytest.fixture
+        def aec_sandbox(aec_sandbox):
+            yield aec_sandbox
+            os._exit(9)
+        """
+    )
+    result = project.pytester.runpytest_subprocess("tasks")
+    assert result.ret == 9
+    assert project.record()["evaluation"]["reward"] == 1
+
+
+@pytest.mark.parametrize("mode", ["auto", "rewriting"])
+def test_secrets_are_scrubbed_from_everything_stored_and_shown(
+    anyhow: Project, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    anyhow.task(
+        toml='[environment.env]\nKEY = "${ANTHROPIC_API_KEY}"\n',
+        test_sh='echo "bad key $KEY" >&2; echo "{\\"reward\\": \\"$KEY\\"}" > /logs/verifier/reward.json\n',
+    )
+    command = 'command:echo "$KEY" | tee output.jsonl /logs/agent/key.txt'
+    result = anyhow.run(f"--aec-agent={command}", "--junitxml=out.xml", f"--aec-local-mode={mode}")
+    result.assert_outcomes(errors=1)
+    assert "<ANTHROPIC_API_KEY>" in result.stdout.str()
+    assert SECRET not in result.stdout.str() + result.stderr.str()
+    for path in anyhow.path.rglob("*"):
+        if path.is_file():
+            assert SECRET.encode() not in path.read_bytes(), path
+    jobs = anyhow.path / anyhow.record()["outputs"]["jobs_dir"]
+    assert (jobs / "logs/agent/key.txt").read_text() == "<ANTHROPIC_API_KEY>\n"
+
+
+def test_a_secret_in_an_agents_command_shows_by_its_name(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    project.task()
+    result = project.run(f"--aec-agent=command:login {SECRET}", "-v")
+    result.assert_outcomes(failed=1)
+    assert "command:login-MY_TOKEN" in result.stdout.str()
+    assert SECRET not in result.stdout.str()
+    assert project.record()["agent"]["parameters"] == {"command": "login <MY_TOKEN>"}
+
+
+def test_an_unset_variable_of_a_task_is_one_line(project: Project) -> None:
+    project.task(toml='[environment.env]\nKEY = "${NO_SUCH_VARIABLE}"\n')
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    assert "environment.env.KEY: " in result.stdout.str()
+    assert "NO_SUCH_VARIABLE" in result.stdout.str()
+
+
+@pytest.mark.parametrize("place", ["artefacts/ledger", "artefacts"])
+def test_a_ledger_that_cannot_be_written_stops_the_run_before_it_spends(
+    anyhow: Project, place: str
+) -> None:
+    anyhow.task()
+    blocked = anyhow.path / place
+    blocked.parent.mkdir(parents=True, exist_ok=True)
+    blocked.write_text("in the way")
+    result = anyhow.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "artefacts" in result.stderr.str()
+    assert "Traceback" not in result.stderr.str()
+    assert not (anyhow.path / "jobs").exists()
+
+
+def test_a_ledger_that_breaks_in_the_middle_stops_the_run(project: Project) -> None:
+    project.task("civil/a", solve="touch /workspace/done")
+    project.task("civil/b")
+    project.pytester.makeconftest(
+        """
+        import pytest, shutil
+
+        @pytest.fixture
+        def aec_reward(aec_reward, aec_settings):
+            shutil.rmtree(aec_settings.ledger_root, ignore_errors=True)
+            aec_settings.ledger_root.write_text("in the way")
+            return aec_reward
+        """
+    )
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    assert "LedgerError: " in result.stdout.str()
+    assert len(list((project.path / "jobs").glob("*/*"))) == 1
+
+
+def test_junit_tells_task_agent_reward_and_details(anyhow: Project) -> None:
+    anyhow.task(toml='[metadata]\ndifficulty = "easy"\n')
+    anyhow.run(f"--aec-agent=half={HALF}", "--aec-experiment-id=mine", "--junitxml=out.xml")
+    (case,) = ET.parse(anyhow.path / "out.xml").getroot().iter("testcase")
+    found = {p.get("name"): p.get("value") for p in case.iter("property")}
+    assert found.pop("aec.trial_id") == anyhow.record()["trial_id"]
+    assert found == {
+        "aec.task": "electrical/ohms-law",
+        "aec.agent": "half",
+        "aec.repetition": "1",
+        "aec.reward": "0.35",
+        "aec.experiment": "mine",
+        "aec.domain": "electrical",
+        "aec.difficulty": "easy",
+        "aec.backend": "local",
+        "aec.detail.current_a": "0.0",
+        "aec.detail.power_w": "1.0",
+    }
+    (failure,) = case.iter("failure")
+    assert failure.get("message") == "reward 0.35, needed 1 (current_a 0, power_w 1)"
+
+
+def test_junit_tells_errors_from_failures(anyhow: Project) -> None:
+    anyhow.task(test_sh="exit 1")
+    anyhow.run("--junitxml=out.xml")
+    (case,) = ET.parse(anyhow.path / "out.xml").getroot().iter("testcase")
+    (error,) = case.iter("error")
+    assert "VerifierError" in (error.get("message") or "") + (error.text or "")
+    assert {p.get("name"): p.get("value") for p in case.iter("property")}["aec.error"] == "verifier"
+
+
+def test_killing_pytest_leaves_no_process_of_the_trial(project: Project) -> None:
+    project.task(solve="touch started; sleep 1234.5 & sleep 1234.5")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "tasks"], cwd=project.path, stdout=subprocess.PIPE
+    )
+    while not list(project.path.glob("jobs/*/*/workspace/started")):
+        assert process.poll() is None
+    process.kill()
+    process.communicate()
+    for _ in range(200):
+        if not _sleepers():
+            break
+        signal.sigtimedwait([], 0.05)
+    assert _sleepers() == []
+
+
+def _sleepers() -> list[str]:
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"1234.5" in command and b"sleep\x00" in command:
+            found.append(pid)
+    return found

@@ -1,0 +1,90 @@
+"""The summary at the end of a run: per agent, narrow, and honest about errors."""
+
+from __future__ import annotations
+
+from tests.project import HALF, Project
+
+
+def table(project: Project, *arguments: str) -> list[str]:
+    """Run and return the summary's lines."""
+    lines = project.run(*arguments).outlines
+    start = next(i for i, line in enumerate(lines) if "= aec: exp-" in line)
+    return lines[start + 1 : next(i for i, line in enumerate(lines) if "records in" in line) + 1]
+
+
+def row(lines: list[str], name: str) -> list[str]:
+    (found,) = [line.split() for line in lines if line.split()[:1] == [name]]
+    return found
+
+
+def test_a_table_per_agent_with_interval_and_pass_rates(anyhow: Project) -> None:
+    anyhow.task("electrical/a")
+    anyhow.task("electrical/b")
+    anyhow.task("civil/c", toml='[metadata]\ndifficulty = "hard"\n')
+    lines = table(anyhow, "--aec-agent=oracle", f"--aec-agent=half={HALF}", "--aec-repetitions=2")
+    assert row(lines, "oracle") == ["oracle", "6", "0", "1.00", "1.00", "to", "1.00", "1.00"]
+    assert row(lines, "half") == ["half", "6", "0", "0.35", "0.35", "to", "0.35", "0.00"]
+    text = "\n".join(lines)
+    assert text.index("oracle") < text.index("half")
+    assert "pass@2 1.00, pass^2 1.00" in text
+    assert [line.split()[1] for line in lines if line.startswith("  civil")] == ["2", "2"]
+    assert [line.split()[1] for line in lines if line.startswith("  easy")] == ["4", "4"]
+    assert any(line.startswith("wall time") for line in lines)
+
+
+def test_every_line_fits_80_columns_and_needs_no_colour(project: Project) -> None:
+    project.task("a-domain-with-a-very-long-name-indeed-yes/a")
+    project.task("civil/b")
+    agent = f"a-very-long-agent-name-that-goes-on-and-on-and-on={HALF}"
+    lines = table(project, f"--aec-agent={agent}", "--color=no")
+    assert all(len(line) <= 80 for line in lines), lines
+    assert "\x1b" not in "".join(lines)
+
+
+def test_errors_are_counted_apart_and_not_as_zeros(anyhow: Project) -> None:
+    anyhow.task("civil/good")
+    anyhow.task("civil/broken", test_sh="exit 1")
+    lines = table(anyhow)
+    assert row(lines, "oracle")[:4] == ["oracle", "2", "1", "1.00"]
+    assert any("errors, not scored: verifier 1" in line for line in lines)
+
+
+def test_holdout_tasks_run_but_stay_out_of_the_tables(anyhow: Project) -> None:
+    anyhow.task("civil/public")
+    anyhow.task("ground/secret", toml='[metadata]\nvisibility = "holdout"\n', solve="true")
+    lines = table(anyhow)
+    assert row(lines, "oracle")[:4] == ["oracle", "1", "0", "1.00"]
+    assert not any("ground" in line for line in lines)
+    assert any("held-out trials, not shown above: 1" in line for line in lines)
+    assert len(anyhow.records()) == 2
+
+
+def test_tokens_and_cost_show_when_known(anyhow: Project) -> None:
+    anyhow.task()
+    anyhow.pytester.makeconftest(
+        """
+        from pytest_aecbench import AgentResult, Usage
+
+        class Costly:
+            def run(self, task, sandbox, limits):
+                return AgentResult(usage=Usage(tokens_in=1234, tokens_out=56), cost_usd=0.125)
+
+        def pytest_aecbench_make_agent(config, spec):
+            return Costly()
+        """
+    )
+    text = "\n".join(table(anyhow))
+    assert "tokens in 1,234, tokens out 56, USD 0.12" in text
+    cost = anyhow.record()["cost"]
+    assert (cost["tokens_in"], cost["tokens_out"], cost["usd"]) == (1234, 56, 0.125)
+
+
+def test_a_failure_is_headed_by_its_task(anyhow: Project) -> None:
+    anyhow.task(solve="true")
+    anyhow.run().stdout.fnmatch_lines(["*_ electrical/ohms-law[[]oracle-1[]] _*"])
+
+
+def test_the_header_says_which_backend_and_mode(anyhow: Project) -> None:
+    anyhow.task()
+    result = anyhow.run("--aec-local-mode=rewriting")
+    result.stdout.fnmatch_lines(["aec: backend local (rewriting*"])

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_aecbench.agentspec import parse_agents
+from pytest_aecbench.errors import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "harness", "model", "parameters"),
+    [
+        ("oracle", "oracle", "oracle", None, {}),
+        ("tool_loop:claude-sonnet-4", "tool_loop:claude-sonnet-4", "tool_loop", "claude-sonnet-4", {}),
+        ("tool_loop:together:a/b", "tool_loop:together-a-b", "tool_loop", "together:a/b", {}),
+        ("my.module.Agent", "my.module.Agent", "my.module.Agent", None, {}),
+        ("mine=oracle", "mine", "oracle", None, {}),
+        ("command:echo hi", "command:echo-hi", "command", None, {"command": "echo hi"}),
+        ("command:A=1 ./x", "command:A-1-.-x", "command", None, {"command": "A=1 ./x"}),
+        ("c=command:A=1 ./x", "c", "command", None, {"command": "A=1 ./x"}),
+    ],
+)
+def test_agents_are_read_as_users_write_them(
+    text: str, name: str, harness: str, model: str | None, parameters: dict[str, str]
+) -> None:
+    (agent,) = parse_agents([text], "--aec-agent")
+    assert (agent.name, agent.harness, agent.model) == (name, harness, model)
+    assert agent.parameters == parameters
+
+
+def test_the_name_is_no_part_of_an_agents_identity() -> None:
+    (one,) = parse_agents(["one=command:x"], "--aec-agent")
+    (two,) = parse_agents(["two=command:x"], "--aec-agent")
+    assert one.identity() == two.identity()
+
+
+@given(st.lists(st.text(), max_size=3))
+def test_any_text_is_agents_or_a_settings_error(texts: list[str]) -> None:
+    try:
+        agents = parse_agents(texts, "--aec-agent")
+    except SettingsError as error:
+        assert str(error).startswith("--aec-agent: ")
+        assert "\n" not in str(error)
+    else:
+        assert len({agent.name for agent in agents}) == len(texts)
+
+
+@given(st.text(min_size=1))
+def test_names_can_stand_in_a_node_id(command: str) -> None:
+    try:
+        (agent,) = parse_agents([f"command:{command}"], "--aec-agent")
+    except SettingsError:
+        return
+    assert not set(agent.name) & set("[]@ \n/")
+    assert "::" not in agent.name
+    assert len(agent.name) <= 50

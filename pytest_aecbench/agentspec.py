@@ -21,7 +21,7 @@ _HARNESS = re.compile(r"[A-Za-z_][\w.-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AgentSpec:
     """A named way to attempt a task; the name is for people, the rest is its identity."""
 
@@ -29,6 +29,9 @@ class AgentSpec:
     harness: str
     model: str | None = None
     parameters: Mapping[str, JSONScalar] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<agent {self.name}>"
 
     def identity(self) -> dict[str, object]:
         """Return what makes this agent differ from another one, as JSON-able data."""

@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_aecbench.settings import Settings
 
-__all__ = ["is_configured", "settings_of"]
+__all__ = ["is_configured", "is_first_worker", "is_worker", "settings_of"]
 
 # setting -> option, ini key
 _KEYS = {
@@ -47,6 +47,16 @@ def settings_of(config: pytest.Config) -> Settings:
 def is_configured(config: pytest.Config) -> bool:
     """Tell whether the user set anything of ours, which makes it worth checking early."""
     return bool(_given(config))
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Tell whether this process runs tests for another one."""
+    return hasattr(config, "workerinput")
+
+
+def is_first_worker(config: pytest.Config) -> bool:
+    """Tell whether this process is the one to say what all workers would say."""
+    return bool(getattr(config, "workerinput", {"workerid": "gw0"})["workerid"] == "gw0")
 
 
 def _given(config: pytest.Config) -> dict[str, tuple[object, str]]:

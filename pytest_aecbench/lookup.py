@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -90,6 +90,7 @@ def _load(
                 f"{option}: {name} is not installed; pip install 'pytest-aecbench[{extra}]'"
             ) from None
         raise SettingsError(f"{option}: {name!r} cannot be imported; {error}") from None
-    if not hasattr(module, attribute):
-        raise SettingsError(f"{option}: {name!r} cannot be imported; no {attribute!r} there")
-    return cast("Any", getattr(module, attribute))
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        raise SettingsError(f"{option}: {name!r} is no class; use the dotted path of one")
+    return found

@@ -10,20 +10,20 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import warnings
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_aecbench.config import settings_of
+from pytest_aecbench.config import is_first_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
-    import pluggy
     from _pytest._code.code import ExceptionInfo, TerminalRepr
 
     from pytest_aecbench.agentspec import AgentSpec
@@ -56,16 +56,13 @@ def _is_file(directory: str, name: str) -> bool:
 class TaskTree(pytest.Directory):
     """A directory with task directories in it."""
 
-    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Yield the trials of the tasks directly below, and leave the rest to pytest."""
-        session = self.session
+    def collect(self) -> Iterable[pytest.Collector]:
+        """Yield the tasks directly below in batches, and leave the rest to pytest."""
+        ihook, session = self.ihook, self.session
         selected_only = not any(map(session.isinitpath, (self.path, *self.path.parents)))
         is_ignored = self._ignoring()
-        shareable = all(
-            _is_from(impl, "_pytest.", "pytest_aecbench.")
-            for impl in self.ihook.pytest_generate_tests.get_hookimpls()
-        )
-        shared: Sequence[pytest.Function] = ()
+        is_shareable = not _others(self.config, "pytest_generate_tests")
+        batch: list[Path] = []
         with os.scandir(self.path) as found:
             entries = sorted(found, key=lambda entry: entry.name)
         for entry in entries:
@@ -73,50 +70,80 @@ class TaskTree(pytest.Directory):
             named = session.isinitpath(path, with_parents=True)
             if not named and (selected_only or is_ignored(path)):
                 continue
-            is_plain = not named and shareable and not _is_file(entry.path, "conftest.py")
+            is_plain = is_shareable and not named and not _is_file(entry.path, "conftest.py")
             if is_plain and is_task(entry.path):
-                file: TaskFile = TaskFile.from_parent(self, path=path / TASK_FILE)
-                task = file.read_quietly()
-                if task is None:
-                    yield file
-                else:
-                    shared = shared or file.template()
-                    yield from file.trials(task, shared)
-            elif entry.is_dir():
-                node = self.ihook.pytest_collect_directory(path=path, parent=self)
+                batch.append(path)
+                continue
+            if batch:
+                yield TaskBatch.from_parent(self, directories=batch)
+                batch = []
+            if entry.is_dir():
+                node = ihook.pytest_collect_directory(path=path, parent=self)
                 if node is not None:
                     yield node
             elif entry.is_file():
-                yield from self.ihook.pytest_collect_file(file_path=path, parent=self)
+                yield from ihook.pytest_collect_file(file_path=path, parent=self)
+        if batch:
+            yield TaskBatch.from_parent(self, directories=batch)
 
     def _ignoring(self) -> Callable[[Path], object]:
         """Return what tells ignored paths: pytest's hook, or the little of it that matters."""
         config, hook = self.config, self.ihook.pytest_ignore_collect
-        names = ("collect_ignore", "collect_ignore_glob")
-        plugins = config.pluginmanager.get_plugins()
         patterns = config.getini("norecursedirs")
-        if (
-            config.option.ignore
-            or config.option.ignore_glob
-            or any(hasattr(plugin, name) for plugin in plugins for name in names)
-            or any("/" in pattern for pattern in patterns)
-        ):
+        said = [
+            *(config.option.ignore or ()),
+            *(config.option.ignore_glob or ()),
+            *(pattern for pattern in patterns if "/" in pattern),
+            *_others(config, "pytest_ignore_collect"),
+            *(
+                plugin
+                for plugin in config.pluginmanager.get_plugins()
+                if hasattr(plugin, "collect_ignore") or hasattr(plugin, "collect_ignore_glob")
+            ),
+        ]
+        if said:
             return lambda path: hook(collection_path=path, config=config)
         # What is left of pytest's own rules is slow on paths and quick on names.
         ignored = re.compile("|".join(map(fnmatch.translate, patterns)))
-        others = {impl.plugin for impl in hook.get_hookimpls() if not _is_from(impl, "_pytest.")}
-        others_hook = config.pluginmanager.subset_hook_caller(
-            "pytest_ignore_collect", plugins - others
-        )
-        return lambda path: (
-            ignored.match(path.name) or others_hook(collection_path=path, config=config)
-        )
+        return lambda path: ignored.match(path.name)
 
 
-def _is_from(impl: pluggy.HookImpl, *modules: str) -> bool:
-    """Tell whether these modules implement the hook."""
-    name = getattr(impl.plugin, "__name__", type(impl.plugin).__module__)
-    return str(name).startswith(modules)
+# Hypothesis ignores nothing but a directory that starts with a dot.
+_HARMLESS = ("_pytest.", "pytest_aecbench.", "_hypothesis_pytestplugin")
+
+
+def _others(config: pytest.Config, hook: str) -> list[object]:
+    """Return the plugins that implement the hook in ways that we cannot foresee."""
+    impls = getattr(config.pluginmanager.hook, hook).get_hookimpls()
+    return [impl.plugin for impl in impls if not _name(impl.plugin).startswith(_HARMLESS)]
+
+
+def _name(plugin: object) -> str:
+    return str(getattr(plugin, "__name__", type(plugin).__module__))
+
+
+class TaskBatch(pytest.Collector):
+    """Tasks beside each other that have nothing of their own to say about fixtures.
+
+    They are collected apart from their directory, for pytest takes note of a directory's
+    conftest.py only when it has collected the directory.
+    """
+
+    def __init__(self, *, directories: Sequence[Path], **kwargs: Any) -> None:
+        super().__init__(name="tasks", **kwargs)
+        self.directories = directories
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Yield the tasks' trials; a task with something to report speaks for itself."""
+        shared: Sequence[pytest.Function] = ()
+        for directory in self.directories:
+            file: TaskFile = TaskFile.from_parent(self.parent, path=directory / TASK_FILE)
+            task = file.read_quietly()
+            if task is None:
+                yield file
+            else:
+                shared = shared or file.template()
+                yield from file.trials(task, shared)
 
 
 class TaskDirectory(pytest.Directory):
@@ -174,9 +201,17 @@ class TaskFile(pytest.Module):
             task = self.read()
         except TaskError as error:
             raise self.CollectError(str(error)) from None
-        for warning in task.warnings:
-            self.warn(TaskWarning(warning))
+        # Every worker collects, but one of them is enough to say what all would say.
+        with warnings.catch_warnings(record=not is_first_worker(self.config)):
+            self._warn(task.warnings)
         return self.trials(task, self.template())
+
+    def _warn(self, messages: Iterable[str]) -> None:
+        for message in messages:
+            try:
+                warnings.warn_explicit(TaskWarning(message), None, str(self.path), lineno=1)
+            except TaskWarning as warning:  # where warnings are errors
+                raise self.CollectError(str(warning)) from None
 
     def template(self) -> Sequence[pytest.Function]:
         """Work out the template's parameters and fixtures by pytest's own machinery."""

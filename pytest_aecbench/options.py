@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.config import is_configured
+from pytest_aecbench.config import is_configured, is_worker
 
 if TYPE_CHECKING:
     import pytest
@@ -84,7 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options before anything is collected; stay out of the way otherwise."""
-    if is_configured(config) and not hasattr(config, "workerinput"):
+    if is_configured(config) and not is_worker(config):
         from pytest_aecbench import lookup
 
         lookup.check_names(config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.config import settings_of
+from pytest_aecbench.config import is_worker, settings_of
 
 if TYPE_CHECKING:
     import pytest
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Listen for results where they are shown, which is not in a worker."""
-    if not hasattr(config, "workerinput"):
+    if not is_worker(config):
         config.pluginmanager.register(Results(), "aecbench-results")
 
 

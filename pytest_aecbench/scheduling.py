@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.config import settings_of
+from pytest_aecbench.config import is_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, TaskError
 from pytest_aecbench.nodes import TASK_FILE, TrialItem
 
@@ -23,7 +23,7 @@ _CHECKED = pytest.StashKey[bool]()
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Check what trials need, where this process runs them itself."""
     config = session.config
-    if config.option.collectonly or hasattr(config, "workerinput"):
+    if config.option.collectonly or config.option.setupplan or is_worker(config):
         return
     if any(isinstance(item, TrialItem) for item in session.items):
         _check(config)

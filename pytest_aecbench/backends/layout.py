@@ -14,7 +14,7 @@ from pytest_aecbench.errors import BackendError
 __all__ = ["ROOTS", "WORKSPACE", "Layout"]
 
 WORKSPACE = PurePosixPath("/workspace")
-ROOTS = tuple(PurePosixPath(path) for path in ("/logs", "/solution", "/tests", "/workspace"))
+ROOTS = tuple(PurePosixPath(path) for path in ("/workspace", "/tests", "/logs", "/solution"))
 
 
 @dataclass(frozen=True, slots=True)

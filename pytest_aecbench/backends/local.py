@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
@@ -18,9 +18,9 @@ from pytest_aecbench.backends import (
 )
 from pytest_aecbench.backends.collecting import tidy
 from pytest_aecbench.backends.layout import ROOTS, Layout
-from pytest_aecbench.backends.namespaces import NamespaceSandbox, probe
+from pytest_aecbench.backends.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.rewriting import RewritingSandbox
-from pytest_aecbench.backends.shell import check_environment
+from pytest_aecbench.backends.shell import check_environment, find_tool
 from pytest_aecbench.backends.unbuilt import UnbuiltImage, digest_of
 from pytest_aecbench.errors import LaunchError, SandboxGone, SettingsError
 
@@ -88,7 +88,7 @@ class LocalBackend:
 
     def preflight(self) -> None:
         """Raise an error when no sandbox could be started."""
-        if not shutil.which("bash"):
+        if not find_tool("bash"):
             raise LaunchError("local: bash is not installed; every command runs in it")
         if self._asked == "namespaces" and isinstance(why := probe(), str):
             raise SettingsError(
@@ -121,16 +121,19 @@ class LocalBackend:
     ) -> TrialHandle:
         """Start a sandbox whose ``/workspace`` is ``workspace_dir`` itself."""
         image = self._image(image_ref)
-        limits = limits or Limits()
         self.preflight()
         if not workspace_dir.is_dir():
             raise LaunchError(f"local: workspace_dir {str(workspace_dir)!r} is not a directory")
-        layout = Layout.make(workspace_dir.resolve(), image.workdir)
         try:
-            sandbox = self._start(layout, image, limits or Limits())
-        except BaseException:
-            layout.remove()
-            raise
+            with ExitStack() as undo:
+                layout = Layout.make(workspace_dir.resolve(), image.workdir)
+                undo.callback(layout.remove)
+                sandbox = self._start(layout, image, limits or Limits())
+                undo.callback(sandbox.close)
+                image.stage(layout, sandbox.rewrite)
+                undo.pop_all()
+        except OSError as error:
+            raise LaunchError(f"local: no sandbox could be started; {error}") from None
         with self._lock:
             self._running[layout.home.name] = _Running(sandbox, image, workspace_dir)
         return TrialHandle(self.name, layout.home.name)
@@ -138,13 +141,9 @@ class LocalBackend:
     def _start(
         self, layout: Layout, image: UnbuiltImage, limits: Limits
     ) -> NamespaceSandbox | RewritingSandbox:
-        if self.mode == "rewriting":
-            rewriting = RewritingSandbox(layout, lifetime_sec=limits.lifetime_sec)
-            image.stage(layout, rewriting.rewrite)
-            return rewriting
-        image.stage(layout)
-        kind = probe()
-        assert not isinstance(kind, str)
+        kind = probe() if self.mode == "namespaces" else None
+        if not isinstance(kind, Kind):
+            return RewritingSandbox(layout, lifetime_sec=limits.lifetime_sec)
         return NamespaceSandbox(
             layout,
             kind,

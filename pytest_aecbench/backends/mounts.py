@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 import tempfile
 from contextlib import suppress
@@ -81,7 +82,7 @@ class Mounts:
         for mount in self._further_mounts():
             # Where no overlay can be put on it, it is at least there.
             self._add(mount.path, mount.path, "none", f"bind,ro{mount.locked}")
-            if Path(mount.path).is_dir() and not re.search(r"[,:\\]", mount.path):
+            if _is_directory(mount.path) and not re.search(r"[,:\\]", mount.path):
                 self._overlay(mount.path)
 
     def _overlay(self, path: str) -> None:
@@ -95,9 +96,7 @@ class Mounts:
         links.mkdir()
         for name, target in _DEVICE_LINKS.items():
             (links / name).symlink_to(target)
-        self._add("proc", "/proc", "proc", "nodev,noexec,nosuid")
-        for name in _READ_ONLY_PROC:
-            self._add(f"{self.root}/proc/{name}", f"/proc/{name}", "none", "bind,ro")
+        self._mount_proc()
         self._add("/sys", "/sys", "none", "bind,ro")
         self._add("tmpfs", "/dev", "tmpfs", "mode=755,nosuid")
         self._add("devpts", "/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=620")
@@ -107,12 +106,18 @@ class Mounts:
             *(f"{links}/{name}" for name in _DEVICE_LINKS),
         ]
 
+    def _mount_proc(self) -> None:
+        self._add("proc", "/proc", "proc", "nodev,noexec,nosuid")
+        for name in _READ_ONLY_PROC:
+            self._add(f"{self.root}/proc/{name}", f"/proc/{name}", "none", "bind,ro")
+
     def _bind_host(self, workdir: str) -> None:
         """Bind what the host's root holds, and what lies beside the way to a new ``workdir``."""
         taken = (*_KERNEL, *self._temporary)
         levels = ["/"]
-        if not Path(workdir).is_dir() and not _is_below(workdir, self._temporary):
-            levels = sorted((str(p) for p in Path(workdir).parents if p.is_dir()), key=len)
+        if not _is_directory(workdir) and not _is_below(workdir, self._temporary):
+            parents = map(str, Path(workdir).parents)
+            levels = sorted((path for path in parents if _is_directory(path)), key=len)
         for level in levels:
             self._add("tmpfs", level, "tmpfs", "mode=755")
             for entry in _entries(level):
@@ -123,7 +128,7 @@ class Mounts:
         for mount in self._further_mounts():
             if "ro" not in mount.options and mount.path.count("/") > 1:
                 self._bind_read_only(mount.path)
-        self._add("proc", "/proc", "proc", "nodev,noexec,nosuid")
+        self._mount_proc()
         self._bind_read_only("/sys")
         self._add("/dev", "/dev", "none", "rbind")
         self._add("tmpfs", _SHARED_MEMORY, "tmpfs", "mode=1777")
@@ -154,7 +159,7 @@ class Mounts:
         covered: list[str] = []
         for path in sorted({os.path.realpath(path) for path in hidden}):
             gone = _is_below(path, self._temporary) and not _is_below(path, needed)
-            if gone or _is_below(path, covered) or not (missing_too or Path(path).exists()):
+            if gone or _is_below(path, covered) or not (missing_too or os.path.lexists(path)):
                 continue
             cover = self._home / f"cover-{len(covered)}"
             covered.append(path)
@@ -200,7 +205,14 @@ def _needed_directories() -> list[str]:
     """Return where programs are found and this Python lives, and how names are resolved."""
     found = {sys.prefix, sys.base_prefix, str(Path("/etc/resolv.conf").resolve().parent)}
     found |= {path for path in os.get_exec_path() if path.startswith("/")}
-    return sorted(path for path in found if not _is_below(path, found) and Path(path).is_dir())
+    return sorted(path for path in found if not _is_below(path, found) and _is_directory(path))
+
+
+def _is_directory(path: str) -> bool:
+    """Say whether ``path`` is a directory that this user can reach."""
+    with suppress(OSError):
+        return stat.S_ISDIR(Path(path).stat().st_mode)
+    return False
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:

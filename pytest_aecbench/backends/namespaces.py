@@ -26,8 +26,8 @@ from pytest_aecbench.backends.layout import WORKSPACE, Layout, absolute
 from pytest_aecbench.backends.mounts import Mounts
 from pytest_aecbench.backends.placing import place
 from pytest_aecbench.backends.processes import run
-from pytest_aecbench.backends.shell import bash_arguments, resolve_user
-from pytest_aecbench.backends.starting import FirstProcess, find_tool, setup_script, tool_env
+from pytest_aecbench.backends.shell import bash_arguments, find_tool, resolve_user, tool_env
+from pytest_aecbench.backends.starting import FirstProcess, setup_script
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Kind(NamedTuple):
 
 class NamespaceSandbox:
     """One running sandbox."""
+
+    rewrite = None  # its paths are as its commands have them
 
     def __init__(
         self,

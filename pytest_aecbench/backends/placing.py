@@ -47,9 +47,10 @@ def place(
                 remove_entries(target, os.listdir(target))  # noqa: PTH208  (a descriptor)
                 _copy_entries(source, target, rewrite)
                 os.fchmod(target, stat.S_IMODE(source.stat().st_mode) | stat.S_IRWXU)
-        elif not parts:
-            raise TransferError(f"{source}: is a file; the target has to be a directory")
+        elif source.exists() and not parts:
+            raise TransferError(f"{source}: is a file; {directory.name} has to be a directory")
         else:
+            source.stat()  # before anything is removed for it
             with open_directory(directory, parts[:-1]) as parent:
                 remove_entries(parent, [parts[-1]])
                 _copy(source, parent, parts[-1], mode, rewrite)

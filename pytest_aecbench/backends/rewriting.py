@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from pytest_aecbench.backends import BackendExecutionResult
 from pytest_aecbench.backends.killing import MARKER, kill_marked, kill_tree
 from pytest_aecbench.backends.placing import place
 from pytest_aecbench.backends.processes import run
-from pytest_aecbench.backends.shell import bash_arguments, resolve_user
+from pytest_aecbench.backends.shell import bash_arguments, find_tool, resolve_user, tool_env
 from pytest_aecbench.errors import BackendError, LaunchError, TransferError
 
 if TYPE_CHECKING:
@@ -41,7 +40,8 @@ _WATCH = """
 trap '' HUP INT TERM
 read -r $2
 for round in {1..50}; do
-  found=$(grep -lsaz "^$1" /proc/[0-9]*/environ) || break
+  found=$(grep -lsaz "^$1" /proc/[0-9]*/environ)
+  [[ $found ]] || break
   for environ in $found; do
     pid=${environ#/proc/}
     kill -9 "${pid%/environ}" 2>/dev/null
@@ -114,10 +114,11 @@ class RewritingSandbox:
         marker = f"{MARKER}={self.layout.home.name}[.]"
         patience = "" if lifetime_sec is None else f"-t{lifetime_sec:.0f}"
         return subprocess.Popen(
-            ["bash", "-c", _WATCH, "watch", marker, patience],
+            [find_tool("bash") or "bash", "-c", _WATCH, "watch", marker, patience],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env=tool_env(),
             start_new_session=True,
         )
 
@@ -144,7 +145,7 @@ class RewritingSandbox:
             return BackendExecutionResult(125, stderr=f"cannot change directory to {cwd!r}\n")
         with bash_arguments(self.rewrite(command)) as (arguments, stdin):
             return run(
-                [shutil.which("bash") or "bash", *arguments],
+                [find_tool("bash") or "bash", *arguments],
                 env={"TMPDIR": str(self.layout.home / "tmp"), **rewritten, MARKER: marker},
                 cwd=directory,
                 stdin=stdin,

@@ -1,9 +1,10 @@
-"""How a command, its environment and its user are handed to bash."""
+"""What running a shell command takes: its arguments, environment, user and the host's tools."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import tempfile
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
@@ -13,7 +14,7 @@ from pytest_aecbench.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["bash_arguments", "check_environment", "resolve_user"]
+__all__ = ["bash_arguments", "check_environment", "find_tool", "resolve_user", "tool_env"]
 
 # Linux takes no more than 128 KiB in one argument or variable, its end included.
 _LONGEST = 128 * 1024 - 1
@@ -58,3 +59,14 @@ def resolve_user(user: str) -> tuple[int, int]:
     if group and not group.isdecimal():
         raise BackendError(f"user: {user!r} is not valid; write a group as a number")
     return ids[0], int(group) if group else ids[1]
+
+
+def tool_env() -> dict[str, str]:
+    """Return the environment for the host's own tools; none of it is for the sandbox."""
+    path = [*os.get_exec_path(), "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+    return {"LC_ALL": "C", "PATH": os.pathsep.join(path)}
+
+
+def find_tool(name: str) -> str | None:
+    """Return the path of one of the host's tools."""
+    return shutil.which(name, path=tool_env()["PATH"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import select
 import shlex
-import shutil
 import subprocess
 import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.backends.shell import find_tool, tool_env
 from pytest_aecbench.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.backends.mounts import Mounts
 
-__all__ = ["FirstProcess", "find_tool", "setup_script", "tool_env"]
+__all__ = ["FirstProcess", "setup_script"]
 
 _START_SEC = 20.0
 _STOP_SEC = 2.0
@@ -27,17 +27,6 @@ _LOOPBACK_UP = (
     "import fcntl, socket, struct; "
     "fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh', b'lo', 0x49))"
 )
-
-
-def tool_env() -> dict[str, str]:
-    """Return the environment for the host's own tools; none of it is for the sandbox."""
-    path = [*os.get_exec_path(), "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-    return {"LC_ALL": "C", "PATH": os.pathsep.join(path)}
-
-
-def find_tool(name: str) -> str | None:
-    """Return the path of one of the host's tools."""
-    return shutil.which(name, path=tool_env()["PATH"])
 
 
 def setup_script(mounts: Mounts, fstab: Path, *, network: bool, lifetime_sec: float | None) -> str:

@@ -21,15 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["UnbuiltImage", "digest_of"]
 
-# What programs need as the host has it, and trees where they need all that is in them.
-_SYSTEM = (
-    "/ /home /media /mnt /opt /root /run /srv /tmp /usr /usr/local /usr/share /usr/src"
-    " /var /var/lib /var/log /var/tmp"
-).split()
-_SYSTEM_TREES = (
-    "/bin /boot /dev /etc /lib /lib64 /proc /sbin /sys /usr/bin /usr/lib /usr/local/bin"
-    " /usr/local/lib /usr/sbin"
-).split()
+# What programs need as the host has it; of trees, all that is in them.
+_SYSTEM = {"/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/usr", "/var"}
+_SYSTEM |= {"/tmp", "/usr/local", "/usr/share", "/usr/src", "/var/lib", "/var/log"}  # noqa: S108
+_SYSTEM_TREES = ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys"]
+_SYSTEM_TREES += ["/usr/bin", "/usr/lib", "/usr/local/bin", "/usr/local/lib", "/usr/sbin"]
 
 
 @dataclass(frozen=True, slots=True)

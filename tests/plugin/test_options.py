@@ -61,8 +61,8 @@ def test_an_ini_value_of_the_wrong_type_is_one_line(project: Project) -> None:
     project.pytester.makeini("[pytest]\naec_repetitions = many\n")
     result = project.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert [line for line in result.errlines if "aec_repetitions" in line]
-    assert "Traceback" not in result.stderr.str()
+    (line,) = [line for line in result.errlines if line.strip()]
+    assert "'many'" in line
 
 
 def test_help_explains_every_option_in_one_group(project: Project) -> None:

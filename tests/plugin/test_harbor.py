@@ -1,0 +1,85 @@
+"""Single-step tasks written for Harbor run unchanged."""
+
+from __future__ import annotations
+
+from tests.project import Project
+
+TOML = """
+schema_version = "1.1"
+
+[task]
+name = "acme/hello"
+authors = [{ name = "A. Author" }]
+
+[metadata]
+author_name = "A. Author"
+difficulty = "easy"
+category = "programming"
+tags = ["trivial"]
+
+[verifier]
+timeout_sec = 120.0
+
+[verifier.env]
+EXPECTED = "hello"
+
+[agent]
+timeout_sec = 120.0
+
+[solution.env]
+GREETING = "hello"
+
+[environment]
+build_timeout_sec = 600.0
+cpus = 1
+memory = "2G"
+storage = "10G"
+network_mode = "no-network"
+
+[environment.env]
+PLACE = "world"
+"""
+
+DOCKERFILE = """
+FROM ubuntu:24.04
+ENV COLOUR=blue
+WORKDIR /app
+COPY seed.txt ./data/seed.txt
+RUN true
+"""
+
+
+def test_a_harbor_task_runs_unchanged(anyhow: Project) -> None:
+    anyhow.task(
+        "harbor/hello",
+        toml=TOML,
+        instruction="Create /app/hello.txt with a greeting.",
+        solve='cat data/seed.txt; echo "$GREETING $PLACE $COLOUR" > /app/hello.txt',
+        verify=None,
+        test_sh='if [ "$(cat /app/hello.txt)" = "$EXPECTED world blue" ] && '
+        '[ "$(cat /app/data/seed.txt)" = seed ] && [ "$PWD" = /app ]; then\n'
+        "echo 1 > /logs/verifier/reward.txt\nelse\necho 0 > /logs/verifier/reward.txt\nfi\n",
+        files={"environment/Dockerfile": DOCKERFILE, "environment/seed.txt": "seed"},
+    )
+    anyhow.run("-W", "error").assert_outcomes(passed=1)
+    record = anyhow.record()
+    assert record["evaluation"]["reward"] == 1
+    paths = {file["path"] for file in record["outputs"]["files"]}
+    assert {"workspace/hello.txt", "workspace/data/seed.txt"} <= paths
+
+
+def test_no_network_means_none_but_the_loopback(project: Project) -> None:
+    project.task(
+        toml='[environment]\nnetwork_mode = "no-network"\n',
+        solve="cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' ' > /workspace/links.txt",
+    )
+    project.run("--aec-local-mode=namespaces").assert_outcomes(failed=1)
+    jobs = project.path / project.record()["outputs"]["jobs_dir"]
+    assert (jobs / "workspace/links.txt").read_text().split() == ["lo"]
+
+
+def test_a_task_of_several_steps_is_refused_in_one_line(project: Project) -> None:
+    project.task(toml='[[steps]]\nname = "one"\n')
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    assert "task.toml: steps: a task of several steps cannot be run" in result.stdout.str()

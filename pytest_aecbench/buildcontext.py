@@ -24,9 +24,7 @@ class BuildContext:
     def find(self, source: str) -> list[Path]:
         """Return the files and directories that ``source``, perhaps a glob, stands for, sorted.
 
-        Raises:
-            ValueError: it leaves the context, matches nothing or is no valid glob.
-
+        One that leaves the context or matches nothing is a ValueError.
         """
         relative = normpath(source.lstrip("/") or ".")
         if relative.split("/")[0] == "..":
@@ -35,7 +33,7 @@ class BuildContext:
             found = sorted(self.root.glob(relative))
         else:
             found = [path for path in [self.root / relative] if os.path.lexists(path)]
-        found = [path for path in found if not self.ignores(path)]
+        found = [path for path in found if self._holds(path)]
         if not found:
             raise ValueError("matches nothing in the build context")
         home = self.root.resolve()
@@ -46,20 +44,22 @@ class BuildContext:
     def below(self, directory: Path) -> Iterator[Path]:
         """Yield everything below ``directory``, each directory before what it holds."""
         for path in sorted(directory.iterdir()):
-            if path.is_dir() and not path.is_symlink():
-                # An ignored directory may still hold something that a later rule brings back.
-                inside = list(self.below(path))
-                if inside or not self.ignores(path):
-                    yield path
-                    yield from inside
-            elif not self.ignores(path):
+            if self._holds(path):
                 yield path
+                if path.is_dir() and not path.is_symlink():
+                    yield from self.below(path)
+
+    def _holds(self, path: Path) -> bool:
+        """Say whether ``path`` is in the context, itself or for what a later rule brings back."""
+        if not self.ignores(path):
+            return True
+        return path.is_dir() and not path.is_symlink() and any(True for _ in self.below(path))
 
     def ignores(self, path: Path) -> bool:
         """Say whether .dockerignore leaves ``path`` out; its last rule that matches decides."""
         name = path.relative_to(self.root).as_posix()
         verdicts = [ignored for pattern, ignored in self._rules if pattern.fullmatch(name)]
-        return bool(verdicts) and verdicts[-1]
+        return name != "." and verdicts[-1:] == [True]
 
 
 def _rules(path: Path) -> Iterator[tuple[re.Pattern[str], bool]]:

@@ -52,9 +52,7 @@ class Dockerfile:
 def read_dockerfile(path: Path, base_env: Mapping[str, str] | None = None) -> Dockerfile:
     """Read ``path``; ``base_env`` stands for the environment of the image it starts from.
 
-    Raises:
-        BuildError: it is malformed, or copies what is not there.
-
+    One that is malformed or copies what is not there is a BuildError.
     """
     name = f"{path.parent.name}/{path.name}"
     reader = _Reader(BuildContext(path.parent), base_env or {})

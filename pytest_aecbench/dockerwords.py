@@ -25,9 +25,7 @@ _TOKEN = re.compile(
 def split_words(text: str, variables: Mapping[str, str]) -> list[str]:
     """Return the words of ``text``, unquoted and with ``variables`` put in.
 
-    Raises:
-        ValueError: a quote is not closed.
-
+    A quote that is not closed is a ValueError.
     """
     return [word for word in _lex(text, variables) if word is not None]
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["LOCAL_MODES", "Settings", "resolve"]
+__all__ = ["KEEP", "LOCAL_MODES", "Settings", "resolve"]
 
+KEEP = ("all", "failed", "none")
 LOCAL_MODES = ("auto", "namespaces", "rewriting")
 
 _T = TypeVar("_T")
@@ -38,6 +39,8 @@ class Settings:
     threshold: float | None
     timeout_multiplier: float
     verify: bool
+    keep: str
+    force_build: bool
     experiment_id: str
     run_id: str
 
@@ -86,10 +89,12 @@ def resolve(
         agents=settle("agents", ["oracle"], _agents),
         repetitions=settle("repetitions", 1, _count),
         backend=settle("backend", "local", _text),
-        local_mode=settle("local_mode", "auto", _local_mode),
+        local_mode=settle("local_mode", "auto", _choice(LOCAL_MODES)),
         threshold=settle("threshold", None, _threshold),
         timeout_multiplier=settle("timeout_multiplier", 1, _positive),
         verify=not settle("no_verify", False, _flag),
+        keep=settle("keep", "none", _choice(KEEP)),
+        force_build=settle("force_build", False, _flag),
         experiment_id=experiment_id or settle("experiment_id", None, _experiment_id),
         run_id=run_id or os.urandom(8).hex(),
     )
@@ -141,11 +146,14 @@ def _threshold(value: object, where: str) -> float | None:
     return number
 
 
-def _local_mode(value: object, where: str) -> str:
-    if value not in LOCAL_MODES:
-        valid = ", ".join(map(repr, LOCAL_MODES))
-        raise SettingsError(f"{where}: {value!r} is not valid; use one of {valid}")
-    return str(value)
+def _choice(valid: tuple[str, ...]) -> Callable[[object, str], str]:
+    def check(value: object, where: str) -> str:
+        if value not in valid:
+            choices = ", ".join(map(repr, valid))
+            raise SettingsError(f"{where}: {value!r} is not valid; use one of {choices}")
+        return str(value)
+
+    return check
 
 
 def _experiment_id(value: object, where: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_aecbench.backends.placing import (
@@ -35,18 +36,19 @@ def tidy(directory: Path) -> list[str]:
 
 def _tidy(parent: int, root: Path, way: str, skipped: list[str]) -> None:
     for name in sorted(os.listdir(parent)):
-        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-        if reason := _reason_to_skip(mode, root, f"{way}{name}"):
-            remove_entries(parent, [name])
-            skipped.append(f"{way}{name} ({reason})")
-        elif stat.S_ISDIR(mode):
-            inner = enter(parent, name)
-            try:
-                _tidy(inner, root, f"{way}{name}/", skipped)
-            finally:
-                os.close(inner)
-        elif stat.S_ISREG(mode) and not mode & stat.S_IRUSR:
-            change_mode(parent, name, stat.S_IMODE(mode) | stat.S_IRUSR)
+        with suppress(FileNotFoundError):  # what still runs may remove things
+            mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+            if reason := _reason_to_skip(mode, root, f"{way}{name}"):
+                remove_entries(parent, [name])
+                skipped.append(f"{way}{name} ({reason})")
+            elif stat.S_ISDIR(mode):
+                inner = enter(parent, name)
+                try:
+                    _tidy(inner, root, f"{way}{name}/", skipped)
+                finally:
+                    os.close(inner)
+            elif stat.S_ISREG(mode) and not mode & stat.S_IRUSR:
+                change_mode(parent, name, stat.S_IMODE(mode) | stat.S_IRUSR)
 
 
 def _reason_to_skip(mode: int, root: Path, relative: str) -> str | None:

@@ -23,8 +23,10 @@ _GIVE_UP_SEC = 1.0
 def kill_tree(root: int, *, marker: str, init: int | None = None) -> None:
     """Kill the process ``root`` and all that came of it, by descent and by ``marker``.
 
-    With ``init``, the process that orphans of its namespace go to, also those of its children
-    that began no earlier than ``root`` and carry no marker at all: daemons with a clean slate.
+    With ``init``, the first process of a namespace that ``root`` waits outside of, also those of
+    its children that began no earlier than ``root`` and carry no marker: daemons with a clean
+    slate. There ``root`` ends by itself: killed, it would leave its child to whoever reaps on the
+    host, if anyone does, and the namespace could not end before that.
     """
     first = _processes().get(root)
 
@@ -32,14 +34,24 @@ def kill_tree(root: int, *, marker: str, init: int | None = None) -> None:
         table = _processes()
         marks = {pid: _mark(pid) for pid in table}
         found = {root} | {pid for pid, mark in marks.items() if mark == marker}
-        if init is not None and first is not None:
-            orphans = (pid for pid, entry in table.items() if entry.parent == init)
-            found |= {p for p in orphans if table[p].born >= first.born and marks[p] is None}
-        return _with_descendants(found, table)
+        if init is None or first is None:
+            return _with_descendants(found, table)
+        orphans = {pid for pid, entry in table.items() if entry.parent == init}
+        found |= {pid for pid in orphans if table[pid].born >= first.born and marks[pid] is None}
+        return _with_descendants(found, table) - {root}
 
     _kill_all(chosen)
-    with suppress(ProcessLookupError, PermissionError):  # all that can be done without a /proc
-        os.killpg(root, signal.SIGKILL)
+    with suppress(ProcessLookupError, PermissionError):
+        if init is not None:
+            os.kill(root, signal.SIGCONT)  # it stops when its child does
+            _await_end(root)
+        os.killpg(root, signal.SIGKILL)  # all that can be done where there is no /proc
+
+
+def _await_end(pid: int) -> None:
+    give_up = time.monotonic() + _GIVE_UP_SEC / 4
+    while pid in _processes() and time.monotonic() < give_up:
+        time.sleep(0.001)
 
 
 def kill_marked(sandbox: str) -> None:

@@ -22,7 +22,7 @@ from pytest_aecbench.backends.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.rewriting import RewritingSandbox
 from pytest_aecbench.backends.shell import check_environment, find_tool
 from pytest_aecbench.backends.unbuilt import UnbuiltImage, digest_of
-from pytest_aecbench.errors import LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,8 +98,11 @@ class LocalBackend:
     def build_environment(self, *, task_dir: Path) -> str:
         """Read the task's Dockerfile, where it has one; nothing is built."""
         context = task_dir / "environment"
-        image = UnbuiltImage.read(context, {"HOME": "/root", "PATH": _search_path()})
-        image_ref = f"local:sha256-{digest_of(context)[:16]}"
+        try:
+            image = UnbuiltImage.read(context, {"HOME": "/root", "PATH": _search_path()})
+            image_ref = f"local:sha256-{digest_of(context)[:16]}"
+        except OSError as error:
+            raise BuildError(f"{error.filename}: cannot be read; {error.strerror}") from None
         with self._lock:
             self._images.setdefault(image_ref, image).task_dirs.add(task_dir.resolve())
         return image_ref
@@ -194,11 +197,11 @@ class LocalBackend:
 
     def teardown(self, *, handle: TrialHandle) -> None:
         """Kill all that runs in the sandbox and remove its directories, but not its workspace."""
-        with self._lock:
-            running = self._running.pop(handle.handle_id, None)
+        running = self._running.get(handle.handle_id)
         if running is not None:
             running.sandbox.close()
             running.sandbox.layout.remove()
+            self._running.pop(handle.handle_id, None)
 
 
 def _search_path() -> str:

@@ -41,13 +41,13 @@ class Mounts:
     """
 
     def __init__(self, layout: Layout, *, overlay: bool, hidden: Iterable[Path]) -> None:
+        self.home = layout.home
         self.scratch = layout.home / "scratch"
         self.root = self.scratch / "root" if overlay else self.scratch
         self.fstab: list[str] = []
         self.made: list[Path] = []  # directories in the scratch file system
         self.copied: dict[Path, list[str]] = {}  # directory: links and devices to put there
         self.same: list[tuple[Path, Path]] = []  # pairs that are one file once all is mounted
-        self._home = layout.home
         self._host = _host_mounts()
         self._temporary = _temporary_directories()
 
@@ -92,7 +92,7 @@ class Mounts:
 
     def _mount_own_devices(self) -> None:
         """Mount the kernel's file systems as containers have them."""
-        links = self._home / "dev"
+        links = self.home / "dev"
         links.mkdir()
         for name, target in _DEVICE_LINKS.items():
             (links / name).symlink_to(target)
@@ -161,7 +161,7 @@ class Mounts:
             gone = _is_below(path, self._temporary) and not _is_below(path, needed)
             if gone or _is_below(path, covered) or not (missing_too or os.path.lexists(path)):
                 continue
-            cover = self._home / f"cover-{len(covered)}"
+            cover = self.home / f"cover-{len(covered)}"
             covered.append(path)
             if Path(path).is_file():
                 cover.touch(0o444)

@@ -1,7 +1,7 @@
 """A local sandbox in Linux namespaces of its own, made with util-linux and bash alone.
 
 Its first process sets up the mounts, then waits on a pipe whose other end this process holds:
-when that closes, however this process ends, everything in the sandbox is killed.
+when that closes, however this process ends, everything in the sandbox is killed and removed.
 
 The first process keeps the host's root; the sandbox's root is mounted over it. A command enters at
 the host's root, gives up its capabilities there, and only then steps up to the sandbox's root: an
@@ -165,7 +165,7 @@ class NamespaceSandbox:
         if ids != (0, 0):
             if self._kind.user_namespace:
                 raise BackendError(
-                    f"local: user {user!r} is not available without root; use 'root' or none"
+                    f"user: {user!r} is not available without root; use 'root' or none"
                 )
             self.layout.workspace.chmod(0o777)  # nothing else made it theirs, as an image would
         return ids

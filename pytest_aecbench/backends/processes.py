@@ -183,7 +183,10 @@ def _let_go(streams: Sequence[_Stream]) -> None:
         if not stream.open:
             os.close(stream.reader)
     if lingering:
-        threading.Thread(target=_discard, args=(lingering,), daemon=True).start()
+        reader = threading.Thread(
+            target=_discard, args=(lingering,), name="aec-output", daemon=True
+        )
+        reader.start()
 
 
 def _discard(readers: list[int]) -> None:

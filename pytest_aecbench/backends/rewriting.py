@@ -35,10 +35,12 @@ _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _STRING_PREFIX = re.compile(r"(?<![\w$])(?:[bfru]|[bf]r|r[bf])$", re.IGNORECASE)
 _SHORT_OPTION = re.compile(r"(?:^|[\s\"'=(,])-\w$")
 _PREFIX_PATTERN = re.compile(r"\$\{\w+##?$")
-# Runs beside a sandbox: when the pipe closes or time is up, it kills what carries the marker.
+# Runs beside a sandbox: when time is up, or the process that holds the other end of its pipe has
+# died, it kills what carries the marker, and then also removes what nobody else will remove.
 _WATCH = """
 trap '' HUP INT TERM
-read -r $2
+read -r $3
+status=$?
 for round in {1..50}; do
   found=$(grep -lsaz "^$1" /proc/[0-9]*/environ)
   [[ $found ]] || break
@@ -47,6 +49,7 @@ for round in {1..50}; do
     kill -9 "${pid%/environ}" 2>/dev/null
   done
 done
+(( status > 128 )) || rm -rf "$2"
 """
 
 
@@ -114,7 +117,15 @@ class RewritingSandbox:
         marker = f"{MARKER}={self.layout.home.name}[.]"
         patience = "" if lifetime_sec is None else f"-t{lifetime_sec:.0f}"
         return subprocess.Popen(
-            [find_tool("bash") or "bash", "-c", _WATCH, "watch", marker, patience],
+            [
+                find_tool("bash") or "bash",
+                "-c",
+                _WATCH,
+                "watch",
+                marker,
+                str(self.layout.home),
+                patience,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -180,6 +191,7 @@ class RewritingSandbox:
     def close(self) -> None:
         """Kill every process that was started here."""
         self.kill_all()
-        if self._watcher is not None:
+        if self._watcher is not None and self._watcher.stdin is not None:
             self._watcher.kill()
-            self._watcher.communicate()
+            self._watcher.stdin.close()
+            self._watcher.wait()

@@ -58,8 +58,16 @@ def setup_script(mounts: Mounts, fstab: Path, *, network: bool, lifetime_sec: fl
     if not network:
         up = ["ip", "link", "set", "lo", "up"]
         lines.append(_quote(*(up if find_tool("ip") else (sys.executable, "-c", _LOOPBACK_UP))))
-    wait = "read -r" if lifetime_sec is None else f"read -r -t {lifetime_sec:.0f}"
-    lines += ["echo $pid", "exec >/dev/null 2>&1", wait]
+    timeout = "" if lifetime_sec is None else f" -t {lifetime_sec:.0f}"
+    lines += [
+        "echo $pid",
+        "exec >/dev/null 2>&1",
+        f"read -r{timeout} && exit",  # told to end
+        "(( $? > 128 )) && exit",  # out of time; what it wrote may still be wanted
+        "kill -9 -1",  # left alone: whoever held it is dead and removes nothing any more
+        f"umount -l {_quote(mounts.scratch)}",
+        f"rm -rf {_quote(mounts.home)}",
+    ]
     return "\n".join(lines)
 
 
@@ -107,6 +115,8 @@ class FirstProcess:
     def stop(self) -> None:
         """End it, and with it all that runs in its namespaces."""
         if self._lifeline is not None:
+            with suppress(BrokenPipeError):
+                os.write(self._lifeline, b"\n")
             os.close(self._lifeline)
             self._lifeline = None
         try:

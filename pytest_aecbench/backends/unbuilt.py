@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -95,8 +96,10 @@ def digest_of(directory: Path) -> str:
     """Return a digest of all that ``directory`` holds, each file framed by its name and size."""
     digest = hashlib.sha256()
     for path in sorted(directory.rglob("*")):
-        name, mode = path.relative_to(directory).as_posix(), path.lstat().st_mode
-        data = path.read_bytes() if path.is_file() else b""
-        digest.update(f"{name}\0{mode:o}\0{len(data)}\0".encode(errors="replace"))
-        digest.update(data)
+        name, info = path.relative_to(directory).as_posix(), path.stat()
+        digest.update(f"{name}\0{info.st_mode:o}\0{info.st_size}\0".encode(errors="replace"))
+        if path.is_file():
+            with path.open("rb") as file:
+                for chunk in iter(partial(file.read, 1024 * 1024), b""):
+                    digest.update(chunk)
     return digest.hexdigest()

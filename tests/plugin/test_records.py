@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -206,31 +202,3 @@ def test_junit_tells_errors_from_failures(anyhow: Project) -> None:
     (error,) = case.iter("error")
     assert "VerifierError" in (error.get("message") or "") + (error.text or "")
     assert {p.get("name"): p.get("value") for p in case.iter("property")}["aec.error"] == "verifier"
-
-
-def test_killing_pytest_leaves_no_process_of_the_trial(project: Project) -> None:
-    project.task(solve="touch started; sleep 1234.5 & sleep 1234.5")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "tasks"], cwd=project.path, stdout=subprocess.PIPE
-    )
-    while not list(project.path.glob("jobs/*/*/workspace/started")):
-        assert process.poll() is None
-    process.kill()
-    process.communicate()
-    for _ in range(200):
-        if not _sleepers():
-            break
-        signal.sigtimedwait([], 0.05)
-    assert _sleepers() == []
-
-
-def _sleepers() -> list[str]:
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"1234.5" in command and b"sleep\x00" in command:
-            found.append(pid)
-    return found

@@ -1,0 +1,82 @@
+"""Who made a resource, and whether that process is still there to remove it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["LABEL_PREFIX", "Owner"]
+
+LABEL_PREFIX = "aecbench."
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process, told apart from any other that had or will have its number.
+
+    A resource carries its owner as labels. It may be removed by others only once the owner is
+    known to be dead, which nobody can tell from another host.
+    """
+
+    host: str
+    boot: str
+    pid: str
+    started: str
+
+    @classmethod
+    def current(cls) -> Owner:
+        """Return this process as an owner."""
+        pid = os.getpid()
+        return cls(socket.gethostname(), _boot(), str(pid), _started(pid))
+
+    @classmethod
+    def from_labels(cls, labels: Mapping[str, str]) -> Owner | None:
+        """Return the owner that the labels name; None where they name none."""
+        try:
+            return cls(*(labels[LABEL_PREFIX + name] for name in cls.__slots__))
+        except KeyError:
+            return None
+
+    def labels(self) -> dict[str, str]:
+        """Return the labels that name this owner."""
+        return {LABEL_PREFIX + name: value for name, value in asdict(self).items()}
+
+    def is_dead(self) -> bool:
+        """Tell whether the process is known to have ended."""
+        if self.host != socket.gethostname():
+            return False
+        if self.boot != _boot():
+            return True
+        return not self.pid.isdecimal() or _started(int(self.pid)) != self.started
+
+
+@lru_cache(maxsize=1)
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str:
+    """Return when the process started, in whatever the system counts; empty if it does not run."""
+    try:
+        # The name, which comes before, may hold anything but ends with the last bracket.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        if Path("/proc/self/stat").exists():
+            return ""
+        shown = subprocess.run(
+            ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+        )
+        return shown.stdout.strip()
+    state, start_time = fields[0], fields[19]
+    return "" if state in "ZX" else start_time

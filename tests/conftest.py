@@ -1,4 +1,4 @@
-"""What tests need of the machine, said once: a missing thing skips, or fails where it is required."""
+"""What tests need of the machine: what is missing skips, or fails where it is required."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ AVAILABLE: dict[str, Callable[[], bool]] = {
     "namespaces": lambda: _runs(
         "unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount", "true"
     ),
-    "rootless": lambda: os.geteuid() == 0
-    and _runs(
-        *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
-        *("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"),
+    "rootless": lambda: (
+        os.geteuid() == 0
+        and _runs(
+            *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
+            *("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"),
+        )
     ),
 }
 

@@ -17,7 +17,7 @@ from pytest_aecbench.backends import (
     TrialHandle,
 )
 from pytest_aecbench.backends.collecting import tidy
-from pytest_aecbench.backends.layout import ROOTS, Layout
+from pytest_aecbench.backends.layout import Layout
 from pytest_aecbench.backends.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.rewriting import RewritingSandbox
 from pytest_aecbench.backends.shell import check_environment, find_tool
@@ -75,16 +75,9 @@ class LocalBackend:
 
     def describe(self) -> str:
         """Return one line on what this backend does and does not do."""
-        paths = ", ".join(map(str, ROOTS))
         if self.mode == "namespaces":
-            return (
-                f"local (namespaces: own {paths} and processes; no isolation of resources: "
-                "cpus, memory_mb and storage_mb are not enforced)"
-            )
-        return (
-            f"local (rewriting: {paths} are rewritten in commands and scripts; no isolation: "
-            "cpus, memory_mb, network and storage_mb are not enforced)"
-        )
+            return "local (namespaces; no limits on cpus, memory, storage)"
+        return "local (rewriting; no limits on cpus, memory, storage, network)"
 
     def preflight(self) -> None:
         """Raise an error when no sandbox could be started."""
@@ -146,13 +139,12 @@ class LocalBackend:
     ) -> NamespaceSandbox | RewritingSandbox:
         kind = probe() if self.mode == "namespaces" else None
         if not isinstance(kind, Kind):
-            return RewritingSandbox(layout, lifetime_sec=limits.lifetime_sec)
+            return RewritingSandbox(layout)
         return NamespaceSandbox(
             layout,
             kind,
             hidden=(*self._hidden, *image.task_dirs),
             network=limits.network,
-            lifetime_sec=limits.lifetime_sec,
         )
 
     def execute_trial(

@@ -71,7 +71,6 @@ class NamespaceSandbox:
         *,
         hidden: Iterable[Path] = (),
         network: bool = True,
-        lifetime_sec: float | None = None,
     ) -> None:
         self.layout = layout
         self._kind = kind
@@ -79,7 +78,7 @@ class NamespaceSandbox:
         mounts = Mounts(layout, overlay=kind.overlay, hidden=hidden)
         fstab, setup = layout.home / "fstab", layout.home / "setup"
         fstab.write_text("".join(f"{line}\n" for line in mounts.fstab))
-        setup.write_text(setup_script(mounts, fstab, network=network, lifetime_sec=lifetime_sec))
+        setup.write_text(setup_script(mounts, fstab, network=network))
         spaces = ["mnt", "pid", *(["user"] if kind.user_namespace else [])]
         spaces += [] if network else ["net"]
         argv = [_tool("unshare"), *(_NAMESPACES[space] for space in spaces), "--fork"]

@@ -35,12 +35,11 @@ _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _STRING_PREFIX = re.compile(r"(?<![\w$])(?:[bfru]|[bf]r|r[bf])$", re.IGNORECASE)
 _SHORT_OPTION = re.compile(r"(?:^|[\s\"'=(,])-\w$")
 _PREFIX_PATTERN = re.compile(r"\$\{\w+##?$")
-# Runs beside a sandbox: when time is up, or the process that holds the other end of its pipe has
-# died, it kills what carries the marker, and then also removes what nobody else will remove.
+# Runs beside a sandbox: when the process that holds the other end of its pipe has died, it kills
+# what carries the marker and removes what nobody else will remove any more.
 _WATCH = """
 trap '' HUP INT TERM
-read -r $3
-status=$?
+read -r
 for round in {1..50}; do
   found=$(grep -lsaz "^$1" /proc/[0-9]*/environ)
   [[ $found ]] || break
@@ -49,7 +48,8 @@ for round in {1..50}; do
     kill -9 "${pid%/environ}" 2>/dev/null
   done
 done
-(( status > 128 )) || rm -rf "$2"
+chmod -R u+rwX "$2"
+rm -rf "$2"
 """
 
 
@@ -90,7 +90,7 @@ def _begins_path(before: str) -> bool:
 class RewritingSandbox:
     """One temporary root and the processes that were started for it."""
 
-    def __init__(self, layout: Layout, *, lifetime_sec: float | None = None) -> None:
+    def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self._commands = itertools.count(1)
         self._groups: set[int] = set()
@@ -102,7 +102,7 @@ class RewritingSandbox:
         (layout.home / "tmp").mkdir()
         places = {path: self._speakable(place) for path, place in layout.directories.items()}
         self.rewrite = Rewriter(places)
-        self._watcher = self._watch(lifetime_sec) if sys.platform == "linux" else None
+        self._watcher = self._watch() if sys.platform == "linux" else None
 
     def _speakable(self, place: Path) -> Path:
         """Return a path for ``place`` that can stand unquoted in a command."""
@@ -113,19 +113,11 @@ class RewritingSandbox:
             link.symlink_to(place)
         return link
 
-    def _watch(self, lifetime_sec: float | None) -> subprocess.Popen[bytes]:
+    def _watch(self) -> subprocess.Popen[bytes]:
         marker = f"{MARKER}={self.layout.home.name}[.]"
-        patience = "" if lifetime_sec is None else f"-t{lifetime_sec:.0f}"
+        bash = find_tool("bash") or "bash"
         return subprocess.Popen(
-            [
-                find_tool("bash") or "bash",
-                "-c",
-                _WATCH,
-                "watch",
-                marker,
-                str(self.layout.home),
-                patience,
-            ],
+            [bash, "-c", _WATCH, "watch", marker, str(self.layout.home)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -41,7 +41,7 @@ def wait_until(condition: object, process: subprocess.Popen[str] | None = None) 
 def processes_with(argument: str) -> list[str]:
     """Return the processes that have this argument."""
     found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid in filter(str.isdigit, (path.name for path in Path("/proc").iterdir())):
         try:
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:

@@ -49,9 +49,7 @@ def test_the_trials_files_are_kept(anyhow: Project) -> None:
     assert named == found
 
 
-def test_the_same_trial_has_the_same_key_wherever_it_runs(
-    project: Project, tmp_path: Path
-) -> None:
+def test_the_same_trial_has_the_same_key_wherever_it_runs(project: Project, tmp_path: Path) -> None:
     project.task()
     project.run("--aec-agent=oracle", "--aec-agent=nop", "--aec-repetitions=2")
     project.run("--aec-agent=oracle", "--aec-agent=nop", "--aec-repetitions=2")
@@ -104,7 +102,8 @@ def test_secrets_are_scrubbed_from_everything_stored_and_shown(
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     anyhow.task(
         toml='[environment.env]\nKEY = "${ANTHROPIC_API_KEY}"\n',
-        test_sh='echo "bad key $KEY" >&2; echo "{\\"reward\\": \\"$KEY\\"}" > /logs/verifier/reward.json\n',
+        test_sh='echo "bad key $KEY" >&2\n'
+        'echo "{\\"reward\\": \\"$KEY\\"}" > /logs/verifier/reward.json\n',
     )
     command = 'command:echo "$KEY" | tee output.jsonl /logs/agent/key.txt'
     result = anyhow.run(f"--aec-agent={command}", "--junitxml=out.xml", f"--aec-local-mode={mode}")

@@ -7,9 +7,12 @@ from dataclasses import replace
 
 from pytest_aecbench.ownership import Owner
 
-PRINT_LABELS = "import json; from pytest_aecbench.ownership import Owner; " + (
-    "print(json.dumps(Owner.current().labels()), flush=True); input()"
-)
+PRINT_LABELS = """
+import json
+from pytest_aecbench.ownership import Owner
+print(json.dumps(Owner.current().labels()), flush=True)
+input()
+"""
 
 
 def test_this_process_is_alive() -> None:

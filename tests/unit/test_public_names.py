@@ -8,12 +8,37 @@ import sys
 
 import pytest_aecbench
 
-NAMES = """
-AecBenchError Agent AgentLimits AgentResult AgentSpec BackendError BackendExecutionRequest
-BackendExecutionResult BuildError CollectedArtifacts ComputeBackend LaunchError Ledger LedgerError
-Limits ProviderError Reward Sandbox SandboxGone SettingsError Task TaskError TransferError
-TrialHandle TrialRecord Usage UserError VerifierError __version__
-""".split()
+NAMES = [
+    "AecBenchError",
+    "Agent",
+    "AgentLimits",
+    "AgentResult",
+    "AgentSpec",
+    "BackendError",
+    "BackendExecutionRequest",
+    "BackendExecutionResult",
+    "BuildError",
+    "CollectedArtifacts",
+    "ComputeBackend",
+    "LaunchError",
+    "Ledger",
+    "LedgerError",
+    "Limits",
+    "ProviderError",
+    "Reward",
+    "Sandbox",
+    "SandboxGone",
+    "SettingsError",
+    "Task",
+    "TaskError",
+    "TransferError",
+    "TrialHandle",
+    "TrialRecord",
+    "Usage",
+    "UserError",
+    "VerifierError",
+    "__version__",
+]
 
 
 def test_the_public_names_are_these() -> None:

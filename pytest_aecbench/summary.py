@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.statistics import AgentSummary, Group, Interval, Total, TrialResult
 
-__all__ = ["summary_lines"]
+__all__ = ["amount_text", "bounds_text", "duration_text", "mean_text", "summary_lines"]
 
 NAME_WIDTH = 32
 HEAD = f"{'agent':{NAME_WIDTH}} trials errors reward  95 % interval pass@1"
@@ -23,7 +23,7 @@ def summary_lines(results: Iterable[TrialResult], wall_sec: float) -> Iterator[s
     yield HEAD
     for summary in summaries:
         yield from _agent_lines(summary)
-    yield f"wall time {_duration(wall_sec)}"
+    yield f"wall time {duration_text(wall_sec)}"
 
 
 def _agent_lines(summary: AgentSummary) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _agent_lines(summary: AgentSummary) -> Iterator[str]:
         *_used("tokens in", summary.tokens_in),
         *_used("tokens out", summary.tokens_out),
         *_used("USD", summary.usd),
-        f"trial time {_duration(summary.duration_sec)}",
+        f"trial time {duration_text(summary.duration_sec)}",
     ]
     yield f"  {', '.join(used)}"
 
@@ -53,30 +53,38 @@ def _row(name: str, group: Group) -> str:
     if len(name) > NAME_WIDTH:
         name = name[: NAME_WIDTH - 3] + "..."
     return (
-        f"{name:{NAME_WIDTH}} {group.trials:>6} {group.errors:>6} {_mean(group.mean):>6} "
-        f"{_bounds(group.mean):>14} {_mean(group.pass_at_1):>6}"
+        f"{name:{NAME_WIDTH}} {group.trials:>6} {group.errors:>6} {mean_text(group.mean):>6} "
+        f"{bounds_text(group.mean):>14} {mean_text(group.pass_at_1):>6}"
     )
 
 
-def _mean(interval: Interval | None) -> str:
+def mean_text(interval: Interval | None) -> str:
+    """Return a mean as it is shown; a dash where there is none."""
     return "-" if interval is None else f"{interval.mean:.2f}"
 
 
-def _bounds(interval: Interval | None) -> str:
+def bounds_text(interval: Interval | None) -> str:
+    """Return an interval's bounds as they are shown; a dash where there are none."""
     if interval is None or interval.low is None or interval.high is None:
         return "-"
     return f"{interval.low:.2f} to {interval.high:.2f}"
 
 
 def _used(what: str, total: Total) -> Iterator[str]:
+    if total.value is not None:
+        yield f"{what} {amount_text(total, decimals=2 if what == 'USD' else 0)}"
+
+
+def amount_text(total: Total, decimals: int = 0) -> str:
+    """Return a sum as it is shown, with how much of it is known."""
     if total.value is None:
-        return
-    amount = f"{total.value:,.2f}" if what == "USD" else f"{total.value:,.0f}"
+        return "-"
     partly = "" if total.known == total.of else f" (known for {total.known} of {total.of})"
-    yield f"{what} {amount}{partly}"
+    return f"{total.value:,.{decimals}f}{partly}"
 
 
-def _duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
+    """Return a time as it is shown."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.backends import Limits, TrialHandle
-from pytest_aecbench.backends.layout import remove_tree
 from pytest_aecbench.backends.local import LocalBackend
+from pytest_aecbench.backends.local.layout import remove_tree
 from pytest_aecbench.errors import (
     BackendError,
     BuildError,
@@ -857,8 +857,8 @@ def test_further_file_systems_of_the_host_are_there(mode: str, directory: Path) 
 def test_the_mode_is_told(mode: str, backend: AnyBackend) -> None:
     told = backend.chosen_mode() if isinstance(backend, DrivenBackend) else backend.mode
     assert told == ("rewriting" if mode == "rewriting" else "namespaces")
-    assert backend.describe().startswith(f"local ({told}: ")
-    for limit in ("cpus", "memory_mb", "storage_mb"):
+    assert backend.describe().startswith(f"local ({told}; ")
+    for limit in ("cpus", "memory", "storage"):
         assert limit in backend.describe()
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_aecbench.dockerfile import Dockerfile, read_dockerfile
-from pytest_aecbench.dockerwords import expand, split_words
+from pytest_aecbench.backends.local.dockerfile import Dockerfile, read_dockerfile
+from pytest_aecbench.backends.local.dockerwords import expand, split_words
 from pytest_aecbench.errors import BuildError
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.killing import MARKER, kill_marked, kill_tree
+from pytest_aecbench.backends.local.killing import MARKER, kill_marked, kill_tree
 from pytest_aecbench.backends.processes import OUTPUT_CAP, run
 from pytest_aecbench.errors import BackendError
 

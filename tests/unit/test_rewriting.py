@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_aecbench.backends.rewriting import Rewriter
+from pytest_aecbench.backends.local.rewriting import Rewriter
 
 rewrite = Rewriter(
     {

@@ -16,12 +16,12 @@ from pytest_aecbench.backends import (
     Limits,
     TrialHandle,
 )
-from pytest_aecbench.backends.collecting import tidy
-from pytest_aecbench.backends.layout import Layout
-from pytest_aecbench.backends.namespaces import Kind, NamespaceSandbox, probe
-from pytest_aecbench.backends.rewriting import RewritingSandbox
-from pytest_aecbench.backends.shell import check_environment, find_tool
-from pytest_aecbench.backends.unbuilt import UnbuiltImage, digest_of
+from pytest_aecbench.backends.local.collecting import tidy
+from pytest_aecbench.backends.local.layout import Layout
+from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
+from pytest_aecbench.backends.local.rewriting import RewritingSandbox
+from pytest_aecbench.backends.local.shell import check_environment, find_tool
+from pytest_aecbench.backends.local.unbuilt import UnbuiltImage, digest_of
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
 
 if TYPE_CHECKING:

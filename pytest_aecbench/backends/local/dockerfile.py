@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.buildcontext import BuildContext
-from pytest_aecbench.dockerwords import expand, split_words
+from pytest_aecbench.backends.local.buildcontext import BuildContext
+from pytest_aecbench.backends.local.dockerwords import expand, split_words
 from pytest_aecbench.errors import BuildError
 
 if TYPE_CHECKING:

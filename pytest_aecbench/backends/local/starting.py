@@ -10,14 +10,14 @@ import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.backends.shell import find_tool, tool_env
+from pytest_aecbench.backends.local.shell import find_tool, tool_env
 from pytest_aecbench.errors import LaunchError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pytest_aecbench.backends.mounts import Mounts
+    from pytest_aecbench.backends.local.mounts import Mounts
 
 __all__ = ["FirstProcess", "setup_script"]
 

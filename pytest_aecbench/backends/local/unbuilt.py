@@ -10,15 +10,15 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.backends.layout import ROOTS, WORKSPACE
-from pytest_aecbench.backends.placing import place
-from pytest_aecbench.dockerfile import Dockerfile, read_dockerfile
+from pytest_aecbench.backends.local.dockerfile import Dockerfile, read_dockerfile
+from pytest_aecbench.backends.local.layout import ROOTS, WORKSPACE
+from pytest_aecbench.backends.local.placing import place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_aecbench.backends.layout import Layout
-    from pytest_aecbench.dockerfile import Copy
+    from pytest_aecbench.backends.local.dockerfile import Copy
+    from pytest_aecbench.backends.local.layout import Layout
 
 __all__ = ["UnbuiltImage", "digest_of"]
 

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.killing import MARKER, kill_marked, kill_tree
-from pytest_aecbench.backends.placing import place
+from pytest_aecbench.backends.local.killing import MARKER, kill_marked, kill_tree
+from pytest_aecbench.backends.local.placing import place
+from pytest_aecbench.backends.local.shell import bash_arguments, find_tool, resolve_user, tool_env
 from pytest_aecbench.backends.processes import run
-from pytest_aecbench.backends.shell import bash_arguments, find_tool, resolve_user, tool_env
 from pytest_aecbench.errors import BackendError, LaunchError, TransferError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import PurePosixPath
 
-    from pytest_aecbench.backends.layout import Layout
+    from pytest_aecbench.backends.local.layout import Layout
 
 __all__ = ["Rewriter", "RewritingSandbox"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_aecbench.backends.layout import Layout
+    from pytest_aecbench.backends.local.layout import Layout
 
 __all__ = ["Mounts"]
 

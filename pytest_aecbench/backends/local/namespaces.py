@@ -21,13 +21,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from pytest_aecbench.backends.killing import MARKER, kill_tree
-from pytest_aecbench.backends.layout import WORKSPACE, Layout, absolute
-from pytest_aecbench.backends.mounts import Mounts
-from pytest_aecbench.backends.placing import place
+from pytest_aecbench.backends.local.killing import MARKER, kill_tree
+from pytest_aecbench.backends.local.layout import WORKSPACE, Layout, absolute
+from pytest_aecbench.backends.local.mounts import Mounts
+from pytest_aecbench.backends.local.placing import place
+from pytest_aecbench.backends.local.shell import bash_arguments, find_tool, resolve_user, tool_env
+from pytest_aecbench.backends.local.starting import FirstProcess, setup_script
 from pytest_aecbench.backends.processes import run
-from pytest_aecbench.backends.shell import bash_arguments, find_tool, resolve_user, tool_env
-from pytest_aecbench.backends.starting import FirstProcess, setup_script
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_aecbench.backends.placing import (
+from pytest_aecbench.backends.local.placing import (
     change_mode,
     enter,
     open_directory,

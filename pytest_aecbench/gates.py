@@ -379,7 +379,7 @@ class _Parser:
         if not _PASS.fullmatch(token.text):
             if token.text.startswith(("pass@", "pass^")):
                 right = "use a whole number from 1 to 9999 for K, as in pass@3"
-                raise self._error(token, f"{token} has no K; {right}")
+                raise self._error(token, f"{token} has no valid K; {right}")
             if token.text not in _METRICS:
                 raise self._unknown("metric", _METRICS)
         return self._advance().text
@@ -408,13 +408,12 @@ class _Parser:
         return value
 
     def _number(self, metric: str) -> float:
-        token = self._token
         if metric == "trials":
-            number, right = _count(token.text), "a whole number"
+            number, right = _count(self._token.text), "a whole number"
         else:
-            number, right = _share(token.text), "a number from 0 to 1, such as 0.6 or 60%"
+            number, right = _share(self._token.text), "a number from 0 to 1, such as 0.6 or 60%"
         if number is None:
-            raise self._error(token, f"{token} is not valid for {metric}; use {right}")
+            raise self._unexpected(right)
         self._advance()
         return number
 
@@ -432,7 +431,7 @@ class _Parser:
         token = _Token("", 1)
         for number, match in enumerate(_TOKEN.finditer(self._text)):
             token = _Token(match[1], match.start(1) + 1)
-            if number == _MAX_TOKENS:
+            if number == _MAX_TOKENS and token.text:
                 raise self._error(token, f"too long; use at most {_MAX_TOKENS} words and signs")
             if match["unclosed"]:
                 raise self._error(token, f"{token} has no closing quote; add one")

@@ -82,12 +82,16 @@ class _Process(NamedTuple):
 def _processes() -> dict[int, _Process]:
     """Return the living processes of this machine; none where there is no /proc."""
     table = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
+    proc = Path("/proc")
+    # Not a glob for the files in them, which raises when a process ends meanwhile.
+    for directory in proc.iterdir() if proc.is_dir() else ():
+        with suppress(OSError, ValueError):
+            pid = int(directory.name)
             # The name, in parentheses, may hold anything; the fields after it are plain.
-            fields = path.read_text(errors="replace").rpartition(")")[2].split()
+            text = (directory / "stat").read_text(errors="replace")
+            fields = text.rpartition(")")[2].split()
             if fields[0] not in "ZX":
-                table[int(path.parent.name)] = _Process(int(fields[1]), int(fields[19]))
+                table[pid] = _Process(int(fields[1]), int(fields[19]))
     return table
 
 

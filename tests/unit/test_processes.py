@@ -23,11 +23,14 @@ from pytest_aecbench.errors import BackendError
 REPO = Path(__file__).resolve().parents[2]
 
 
+OURS = f"unit-{os.getpid()}.1"  # tests run beside each other
+
+
 def bash(
     command: str,
     timeout_sec: float | None = 30,
     kill: Callable[[int], None] | None = None,
-    marker: str = "unit.1",
+    marker: str = OURS,
 ) -> BackendExecutionResult:
     return run(
         ["bash", "-c", command],

@@ -9,7 +9,15 @@ import pytest
 if TYPE_CHECKING:
     from pytest_aecbench.settings import Settings
 
-__all__ = ["is_configured", "is_first_worker", "is_worker", "settings_of"]
+__all__ = [
+    "expect_trials",
+    "has_trials",
+    "is_configured",
+    "is_first_worker",
+    "is_retried",
+    "is_worker",
+    "settings_of",
+]
 
 # setting -> option, ini key
 _KEYS = {
@@ -20,6 +28,8 @@ _KEYS = {
     "threshold": ("--aec-threshold", "aec_threshold"),
     "timeout_multiplier": ("--aec-timeout-multiplier", "aec_timeout_multiplier"),
     "no_verify": ("--aec-no-verify", "aec_no_verify"),
+    "retries": ("--aec-retries", "aec_retries"),
+    "retry_delay_sec": ("--aec-retry-delay", "aec_retry_delay"),
     "experiment_id": ("--aec-experiment-id", None),
     "tasks_root": (None, "aec_tasks_root"),
     "ledger_root": (None, "aec_ledger_root"),
@@ -47,6 +57,24 @@ def settings_of(config: pytest.Config) -> Settings:
 def is_configured(config: pytest.Config) -> bool:
     """Tell whether the user set anything of ours, which makes it worth checking early."""
     return bool(_given(config))
+
+
+_HAS_TRIALS = pytest.StashKey[bool]()
+
+
+def expect_trials(config: pytest.Config) -> None:
+    """Note that trials are going to be run, here or in workers."""
+    config.stash[_HAS_TRIALS] = True
+
+
+def has_trials(config: pytest.Config) -> bool:
+    """Tell whether trials are or were run."""
+    return config.stash.get(_HAS_TRIALS, False)
+
+
+def is_retried(report: pytest.CollectReport | pytest.TestReport) -> bool:
+    """Tell whether the report is of an attempt after which there was another."""
+    return str(report.outcome) == "retried"
 
 
 def is_worker(config: pytest.Config) -> bool:

@@ -85,6 +85,8 @@ def aec_sandbox(
     from pytest_aecbench import stages
 
     aec_trial.image = aec_image
+    if notes := getattr(aec_backend, "notes", None):
+        aec_trial.warnings.extend(notes(aec_image))
     task_file = request.node.parent
     if _BUILD_SEC in task_file.stash:  # charged to the trial that it was built for
         aec_trial.timing["build"] = task_file.stash[_BUILD_SEC]

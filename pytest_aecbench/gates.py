@@ -428,7 +428,6 @@ class _Parser:
         self._advance()
 
     def _read(self) -> Iterator[_Token]:
-        token = _Token("", 1)
         for number, match in enumerate(_TOKEN.finditer(self._text)):
             token = _Token(match[1], match.start(1) + 1)
             if number == _MAX_TOKENS and token.text:

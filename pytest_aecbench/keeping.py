@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pytest_aecbench import __version__
+from pytest_aecbench import __version__, underway
 from pytest_aecbench.errors import classify
 from pytest_aecbench.ledger import Ledger
 from pytest_aecbench.record import (
@@ -26,7 +25,6 @@ from pytest_aecbench.record import (
     TaskIdentity,
     Timing,
     TrialRecord,
-    trial_key,
 )
 
 if TYPE_CHECKING:
@@ -36,11 +34,16 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["keep", "properties"]
+__all__ = ["begin", "keep", "properties"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
 MAX_EXCERPT_CHARS = 2000
+
+
+def begin(trial: Trial) -> None:
+    """Note that the attempt is under way, so that it leaves a record even if this process dies."""
+    underway.begin(trial.settings.ledger_root, _scrubbed(trial, _record(trial, _crashed(trial))))
 
 
 def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
@@ -49,11 +52,17 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
         _write_logs(trial)
         unread = trial.scrubber.tree(trial.directory)
         trial.warnings.extend(f"not checked for secrets: {path.name}" for path in unread)
-    record = _record(trial, error)
-    if trial.scrubber:
-        record = TrialRecord.model_validate(trial.scrubber.json(record.model_dump(mode="json")))
+    record = _scrubbed(trial, _record(trial, _evaluation(trial, error)))
     Ledger(trial.settings.ledger_root).append(record)
+    trial.kept = True
+    underway.end(trial.settings.ledger_root, record)
     return record
+
+
+def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:
+    if not trial.scrubber:
+        return record
+    return TrialRecord.model_validate(trial.scrubber.json(record.model_dump(mode="json")))
 
 
 def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]]:
@@ -75,18 +84,17 @@ def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]
     return [(name, value) for name, value in found.items() if value is not None]
 
 
-def _record(trial: Trial, error: BaseException | None) -> TrialRecord:
+def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
     task, agent, settings = trial.task, trial.agent, trial.settings
     config = task.config
-    identity = json.dumps(agent.identity())
     return TrialRecord(
         trial_id=trial.trial_id,
-        trial_key=trial_key(task.digest, identity, trial.repetition),
+        trial_key=trial.key,
         experiment_id=settings.experiment_id,
         run_id=settings.run_id,
         task=TaskIdentity(
             task_id=task.task_id,
-            digest=task.digest,
+            digest=trial.digest,
             domain=task.domain,
             difficulty=task.difficulty,
             visibility=task.visibility,
@@ -112,7 +120,7 @@ def _record(trial: Trial, error: BaseException | None) -> TrialRecord:
             build_timeout_sec=config.environment.build_timeout_sec,
         ),
         outputs=_outputs(trial),
-        evaluation=_evaluation(trial, error),
+        evaluation=evaluation,
         agent_result=_agent_outcome(trial),
         timing=Timing(
             started_at=trial.started_at, finished_at=datetime.now(timezone.utc), **trial.timing
@@ -121,6 +129,17 @@ def _record(trial: Trial, error: BaseException | None) -> TrialRecord:
         completeness="complete" if trial.collected else "partial",
         warnings=tuple(trial.warnings),
         harness_version=__version__,
+    )
+
+
+def _crashed(trial: Trial) -> Evaluation:
+    failure = Failure(
+        cause="crashed",
+        type="Crash",
+        message="the process that ran the trial ended without a word",
+    )
+    return Evaluation(
+        reward=None, threshold=trial.threshold, passed=None, validity="crashed", error=failure
     )
 
 

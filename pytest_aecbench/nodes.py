@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_aecbench.config import is_first_worker, settings_of
-from pytest_aecbench.errors import AecBenchError, TaskError
+from pytest_aecbench.errors import AecBenchError, TaskError, classify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -259,7 +259,9 @@ class TrialItem(pytest.Function):
     """One trial: one task, one agent, one repetition."""
 
     parent: TaskFile
+    attempt = 0
     trial: Trial | None = None
+    error: BaseException | None = None
     result: dict[str, str | int | float | bool | None] | None = None
 
     @property
@@ -290,12 +292,32 @@ class TrialItem(pytest.Function):
         )
         return deadlines * settings_of(self.config).timeout_multiplier + MARGIN_SEC
 
+    @property
+    def may_be_retried(self) -> bool:
+        """Whether the last attempt ended in an error that another may not."""
+        return self.error is not None and classify(self.error).retry
+
+    def forget(self) -> None:
+        """Be as if never run, but for the count of attempts."""
+        self.trial = self.result = self.error = None
+        self.user_properties.clear()
+        # What failed for a whole task or session is remembered there and would fail again.
+        for definitions in self._fixtureinfo.name2fixturedefs.values():
+            for definition in definitions:
+                if definition.cached_result is not None and definition.cached_result[2]:
+                    definition.cached_result = None
+        self._initrequest()
+
     def setup(self) -> None:
         """Open a new attempt and let the fixtures work on it."""
+        from pytest_aecbench import keeping
         from pytest_aecbench.trial import Trial
 
-        settings = settings_of(self.config)
-        self.trial = Trial(self.task, self.agent, self.repetition, settings)
+        if not self.config.option.setupplan:
+            settings = settings_of(self.config)
+            self.attempt += 1
+            self.trial = Trial(self.task, self.agent, self.repetition, settings, self.attempt)
+            keeping.begin(self.trial)
         super().setup()
 
     def reportinfo(self) -> tuple[Path, int | None, str]:

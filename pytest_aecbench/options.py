@@ -65,6 +65,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "ini: aec_no_verify",
     )
     add(
+        "--aec-retries",
+        metavar="N",
+        help="how often to try again when the infrastructure failed, never when there is a reward "
+        "(default 0). ini: aec_retries",
+    )
+    add(
+        "--aec-retry-delay",
+        metavar="SEC",
+        help="how long to wait before the first retry; twice as long before each further one, up "
+        "to a minute (default 2). ini: aec_retry_delay",
+    )
+    add(
         "--aec-experiment-id",
         metavar="ID",
         help="name the run's records in the ledger (default: exp-<date>-<time>-<random>)",
@@ -76,6 +88,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ini("aec_local_mode", "as for --aec-local-mode", type="string", default="")
     ini("aec_threshold", "as for --aec-threshold", type="float", default=None)
     ini("aec_timeout_multiplier", "as for --aec-timeout-multiplier", type="float", default=None)
+    ini("aec_retries", "as for --aec-retries", type="int", default=None)
+    ini("aec_retry_delay", "as for --aec-retry-delay", type="float", default=None)
     ini("aec_no_verify", "as for --aec-no-verify", type="bool", default=False)
     ini("aec_tasks_root", "where task ids start, below rootdir (default: tasks)", default="")
     ini("aec_ledger_root", "where records go (default: artefacts/ledger)", default="")

@@ -5,6 +5,7 @@ pytest_plugins = (
     "pytest_aecbench.collection",
     "pytest_aecbench.scheduling",
     "pytest_aecbench.fixtures",
+    "pytest_aecbench.retrying",
     "pytest_aecbench.recording",
     "pytest_aecbench.reporting",
 )

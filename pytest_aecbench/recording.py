@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_aecbench.config import has_trials, is_worker, settings_of
 from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.nodes import TrialItem
 
@@ -39,6 +41,31 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Keep a record of a trial that is stopped, which makes no report."""
+    try:
+        return (yield)
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        if isinstance(item, TrialItem) and item.trial is not None and not item.trial.kept:
+            from pytest_aecbench import keeping
+
+            with suppress(LedgerError):
+                keeping.keep(item.trial, KeyboardInterrupt("the run was stopped"))
+        raise
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Keep records of trials whose process died, once the workers are gone."""
+    if not is_worker(session.config) and has_trials(session.config):
+        from pytest_aecbench import underway
+
+        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+        with suppress(LedgerError):  # said already, to each trial that could not be kept
+            underway.recover(settings_of(session.config).ledger_root, interrupted=interrupted)
+
+
 def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
     # Imported here because a run without trials must not pay for pydantic.
     from pytest_aecbench import keeping
@@ -49,6 +76,7 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
     error = call.excinfo.value if call.excinfo else None
     if trial.reward is not None and isinstance(error, pytest.fail.Exception):
         error = None  # the sentence on a reward that is too low
+    item.error = error
     record = keeping.keep(trial, error)
     item.user_properties.extend(keeping.properties(record))
     item.result = TrialResult.from_record(record).to_dict()

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.config import is_worker, settings_of
+from pytest_aecbench.config import has_trials, is_retried, is_worker, settings_of
+from pytest_aecbench.nodes import TASK_FILE
 
 if TYPE_CHECKING:
     import pytest
+
+    from pytest_aecbench.statistics import TrialResult
+
+# Exit codes of runs in which every trial made a report: all passed, or some did not.
+_ORDERLY = (0, 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,6 +28,10 @@ def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> tuple[str, str, str] | None:
     """Put the reward behind the word; failures keep their category, or they would vanish."""
+    if is_retried(report):
+        return "retried", "R", "RETRIED"
+    if _is_crash(report):
+        return "error", "E", "ERROR"  # its worker died, which says nothing about the agent
     result = getattr(report, "aecbench", None)
     if result is None or report.when != "call":
         return None
@@ -32,30 +43,56 @@ def pytest_report_teststatus(
     return "passed", ".", "PASSED" if result["reward"] == 1 else f"PASSED ({reward})"
 
 
+def _is_crash(report: pytest.CollectReport | pytest.TestReport) -> bool:
+    return report.when == "???" and f"{TASK_FILE}::trial[" in report.nodeid
+
+
 class Results:
     """The results that came in, from this process or from workers, and the summary of them."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
         self.results: list[dict[str, str | int | float | bool | None]] = []
+        self.crashed = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember each finished attempt once."""
         # Not at "call", which other plugins report more than once.
-        if report.when == "teardown" and hasattr(report, "aecbench"):
+        settled = report.when == "teardown" or is_retried(report)
+        if settled and hasattr(report, "aecbench"):
             self.results.append(report.aecbench)
+        self.crashed = self.crashed or _is_crash(report)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table per agent, if there were trials."""
-        if not self.results or terminalreporter.verbosity < -1:
-            return
+    def settled(self, config: pytest.Config, exitstatus: int) -> list[TrialResult]:
+        """Return all results of the run, also of trials that were stopped or died unreported."""
         # Imported here because a run without trials has no use for it.
+        from pytest_aecbench.errors import LedgerError
+        from pytest_aecbench.ledger import Ledger
         from pytest_aecbench.statistics import TrialResult
+
+        results = [TrialResult.from_dict(result) for result in self.results]
+        if has_trials(config) and (self.crashed or exitstatus not in _ORDERLY):
+            settings = settings_of(config)
+            known = {result.trial_id for result in results}
+            with suppress(LedgerError):
+                results += [
+                    TrialResult.from_record(record)
+                    for record in Ledger(settings.ledger_root).records(settings.experiment_id)
+                    if record.run_id == settings.run_id and record.trial_id not in known
+                ]
+        return results
+
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, exitstatus: int
+    ) -> None:
+        """Print the table per agent, if there were trials."""
+        results = self.settled(terminalreporter.config, exitstatus)
+        if not results or terminalreporter.verbosity < -1:
+            return
         from pytest_aecbench.summary import summary_lines
 
         settings = settings_of(terminalreporter.config)
         terminalreporter.section(f"aec: {settings.experiment_id}")
-        results = [TrialResult.from_dict(result) for result in self.results]
         for line in summary_lines(results, time.monotonic() - self.started):
             terminalreporter.write_line(line)
         terminalreporter.write_line(f"records in {settings.shown(settings.experiment_ledger)}")

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.config import is_worker, settings_of
+from pytest_aecbench.config import expect_trials, has_trials, is_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, TaskError
 from pytest_aecbench.nodes import TASK_FILE, TrialItem
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from xdist.scheduler.load import LoadScheduling
     from xdist.workermanage import WorkerController
-
-_CHECKED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Check what trials need, where this process runs them itself."""
     config = session.config
-    if config.option.collectonly or config.option.setupplan or is_worker(config):
+    if config.option.collectonly or config.option.setupplan:
         return
     if any(isinstance(item, TrialItem) for item in session.items):
-        _check(config)
+        _treat_sigterm_as_ctrl_c()
+        if not is_worker(config):
+            _check(config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -48,8 +50,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: WorkerController, ids: Sequence[str]) -> None:
     """Check what trials need, where workers run them."""
-    if _CHECKED not in node.config.stash and any(f"{TASK_FILE}::trial[" in one for one in ids):
+    if not has_trials(node.config) and any(f"{TASK_FILE}::trial[" in one for one in ids):
+        _treat_sigterm_as_ctrl_c()
         _check(node.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScheduling | None:
+    """Deal trials in our own way, unless the user chose another."""
+    if config.getoption("dist") != "load":
+        return None
+    from pytest_aecbench.dealing import TrialScheduling
+
+    return TrialScheduling(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -62,18 +75,32 @@ def pytest_configure_node(node: WorkerController) -> None:
     }
 
 
+def _treat_sigterm_as_ctrl_c() -> None:
+    """Let a polite request to end tear sandboxes down, which by itself it would not."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    # Whoever handles it already knows better, and only a main thread may handle it at all.
+    with suppress(ValueError):
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, interrupt)
+
+
 def _check(config: pytest.Config) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
+    from pytest_aecbench import underway
     from pytest_aecbench.ledger import Ledger
     from pytest_aecbench.lookup import backend_of
 
-    config.stash[_CHECKED] = True
+    expect_trials(config)
     settings = settings_of(config)
     try:
         backend = backend_of(config)
         if preflight := getattr(backend, "preflight", None):
             preflight()
         Ledger(settings.ledger_root).check_writable(settings.experiment_id)
+        left_behind = underway.recover(settings.ledger_root)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -82,3 +109,5 @@ def _check(config: pytest.Config) -> None:
         reporter.ensure_newline()
         reporter.write_line(f"aec: experiment {settings.experiment_id}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
+        if left_behind:
+            reporter.write_line(f"aec: recorded {len(left_behind)} trials that died with their run")

@@ -39,6 +39,8 @@ class Settings:
     threshold: float | None
     timeout_multiplier: float
     verify: bool
+    retries: int
+    retry_delay_sec: float
     keep: str
     force_build: bool
     experiment_id: str
@@ -93,6 +95,8 @@ def resolve(
         threshold=settle("threshold", None, _threshold),
         timeout_multiplier=settle("timeout_multiplier", 1, _positive),
         verify=not settle("no_verify", False, _flag),
+        retries=settle("retries", 0, _whole),
+        retry_delay_sec=settle("retry_delay_sec", 2, _positive),
         keep=settle("keep", "none", _choice(KEEP)),
         force_build=settle("force_build", False, _flag),
         experiment_id=experiment_id or settle("experiment_id", None, _experiment_id),
@@ -127,6 +131,13 @@ def _count(value: object, where: str) -> int:
     number = _number(value, where, "a whole number from 1")
     if number < 1 or number != int(number):
         raise SettingsError(f"{where}: {value!r} is not valid; use a whole number from 1")
+    return int(number)
+
+
+def _whole(value: object, where: str) -> int:
+    number = _number(value, where, "a whole number from 0")
+    if number < 0 or number != int(number):
+        raise SettingsError(f"{where}: {value!r} is not valid; use a whole number from 0")
     return int(number)
 
 

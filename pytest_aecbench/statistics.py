@@ -159,6 +159,7 @@ class TrialResult:
     tokens_out: int | None
     usd: float | None
     duration_sec: float
+    trial_id: str = ""
 
     @classmethod
     def from_record(cls, record: TrialRecord) -> TrialResult:
@@ -180,6 +181,7 @@ class TrialResult:
             tokens_out=record.cost.tokens_out,
             usd=record.cost.usd,
             duration_sec=max(0.0, (timing.finished_at - timing.started_at).total_seconds()),
+            trial_id=record.trial_id,
         )
 
     def to_dict(self) -> dict[str, Scalar]:

@@ -27,6 +27,7 @@ def summary_lines(results: Iterable[TrialResult], wall_sec: float) -> Iterator[s
 
 
 def _agent_lines(summary: AgentSummary) -> Iterator[str]:
+    trials = summary.overall.trials + (summary.holdout.trials if summary.holdout else 0)
     yield _row(summary.agent, summary.overall)
     for groups in (summary.by_domain, summary.by_difficulty):
         if len(groups) > 1:
@@ -35,6 +36,8 @@ def _agent_lines(summary: AgentSummary) -> Iterator[str]:
     k = summary.repetitions
     if summary.pass_at_k is not None and summary.pass_hat_k is not None:
         yield f"  pass@{k} {summary.pass_at_k:.2f}, pass^{k} {summary.pass_hat_k:.2f}"
+    if summary.attempts > trials:
+        yield f"  {summary.attempts} attempts at {trials} trials"
     if summary.overall.causes:
         causes = ", ".join(f"{name} {count}" for name, count in summary.overall.causes.items())
         yield f"  errors, not scored: {causes}"

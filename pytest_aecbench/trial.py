@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
@@ -49,7 +50,20 @@ class Trial:
     verification: BackendExecutionResult | None = None
     reward: Reward | None = None
     collected: bool = False
+    kept: bool = False
     warnings: list[str] = field(default_factory=list)
+
+    @cached_property
+    def digest(self) -> str:
+        """What the task's files were when the attempt began."""
+        return self.task.digest
+
+    @property
+    def key(self) -> str:
+        """What identifies the trial wherever and whenever it runs."""
+        from pytest_aecbench.record import trial_key
+
+        return trial_key(self.digest, json.dumps(self.agent.identity()), self.repetition)
 
     @property
     def threshold(self) -> float:

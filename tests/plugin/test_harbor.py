@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.project import Project
 
 TOML = """
@@ -68,6 +70,7 @@ def test_a_harbor_task_runs_unchanged(anyhow: Project) -> None:
     assert {"workspace/hello.txt", "workspace/data/seed.txt"} <= paths
 
 
+@pytest.mark.needs("namespaces")
 def test_no_network_means_none_but_the_loopback(project: Project) -> None:
     project.task(
         toml='[environment]\nnetwork_mode = "no-network"\n',

@@ -33,6 +33,7 @@ def test_the_agent_sees_neither_tests_nor_solution(project: Project, local_mode:
     assert "reward" not in seen
 
 
+@pytest.mark.needs("namespaces")
 def test_the_task_cannot_be_read_from_the_host_either(project: Project) -> None:
     directory = project.task()
     for path in (directory, directory / "tests/verify.py", directory / "solution/solve.sh"):
@@ -43,6 +44,7 @@ def test_the_task_cannot_be_read_from_the_host_either(project: Project) -> None:
     assert (jobs / "workspace/seen.txt").read_text() == ""
 
 
+@pytest.mark.needs("namespaces")
 def test_other_trials_and_the_ledger_cannot_be_read_from_the_host(project: Project) -> None:
     project.task()
     project.run().assert_outcomes(passed=1)
@@ -114,6 +116,7 @@ SHADOW_JSON = (
 
 
 @pytest.mark.parametrize("command", [SHADOW_PYTHON, SHADOW_JSON], ids=["python3", "json"])
+@pytest.mark.needs("namespaces")
 def test_shadowing_the_interpreter_or_a_module_earns_nothing_in_separate_mode(
     project: Project, command: str
 ) -> None:
@@ -121,6 +124,7 @@ def test_shadowing_the_interpreter_or_a_module_earns_nothing_in_separate_mode(
     earns_nothing(project, command, "--aec-local-mode=namespaces")
 
 
+@pytest.mark.needs("namespaces")
 def test_separate_verification_sees_the_workspace_and_nothing_else(project: Project) -> None:
     project.task(
         toml=SEPARATE,

@@ -1,0 +1,119 @@
+"""How trials are dealt to workers: one by one, long ones first.
+
+A worker starts a test only when it knows the next one, so one test always waits behind the one that
+runs. A short trial is put behind a long one and a long one behind a short one: so no long trial
+waits for another while a worker is idle.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from xdist.scheduler.load import LoadScheduling
+
+from pytest_aecbench.config import settings_of
+from pytest_aecbench.errors import TaskError
+from pytest_aecbench.ledger import Ledger
+from pytest_aecbench.nodes import TASK_FILE
+from pytest_aecbench.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pytest
+    from xdist.workermanage import WorkerController
+
+__all__ = ["TrialScheduling", "expected_durations"]
+
+RECENT_EXPERIMENTS = 10
+
+
+class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no types
+    """xdist's own scheduling where no trials are run."""
+
+    def __init__(self, config: pytest.Config, log: object) -> None:
+        super().__init__(config, log)
+        self.collection: list[str] | None = None
+        self._long: set[int] = set()  # what was dealt because it is long
+
+    def schedule(self) -> None:
+        """Deal the first trials, or more to a worker that joins later."""
+        collections = self.node2collection.values()
+        if not any(map(_is_trial, next(iter(collections), ()))):
+            super().schedule()
+            return
+        if self.collection is None:
+            if not self._check_nodes_have_same_collection():
+                return
+            node_ids = next(iter(collections))
+            self.collection = node_ids
+            durations = expected_durations(self.config, node_ids)
+            self.pending[:] = sorted(range(len(durations)), key=lambda i: -durations[i])
+            for node in self.nodes:  # the longest of all, before anything waits behind them
+                self._deal(node)
+        for node in reversed(self.nodes):
+            self.check_schedule(node)
+
+    def check_schedule(self, node: WorkerController, duration: float = 0) -> None:
+        """Give the worker what it needs to go on; with nothing left, let it finish."""
+        if not any(map(_is_trial, self.collection or ())):
+            super().check_schedule(node, duration)
+            return
+        if node.shutting_down:
+            return
+        while self.pending and len(self.node2pending[node]) < 2:
+            self._deal(node)
+        if not self.pending:
+            node.shutdown()
+
+    def _deal(self, node: WorkerController) -> None:
+        if not self.pending:
+            return
+        # A long one for a worker that is free or has a short one, a short one behind a long one.
+        waiting = self.node2pending[node]
+        behind_long = waiting and waiting[-1] in self._long
+        trial = self.pending.pop(-1 if behind_long else 0)
+        if not behind_long:
+            self._long.add(trial)
+        self.pending.insert(0, trial)  # which is what is sent
+        self._send_tests(node, 1)
+
+
+def _is_trial(node_id: str) -> bool:
+    return f"{TASK_FILE}::trial[" in node_id
+
+
+def expected_durations(config: pytest.Config, node_ids: Iterable[str]) -> list[float]:
+    """Return how long each trial took of late, else how long it may take; other tests take 0."""
+    past = _past_durations(config)
+    return [_expected(config, past, node_id) if _is_trial(node_id) else 0.0 for node_id in node_ids]
+
+
+def _expected(config: pytest.Config, past: dict[tuple[str, str], float], node_id: str) -> float:
+    path, _, name = node_id.partition("::")
+    directory = (config.rootpath / path).parent
+    task_id = settings_of(config).task_id(directory)
+    agent = name.partition("[")[2].rpartition("-")[0]
+    if (task_id, agent) in past:
+        return past[task_id, agent]
+    try:
+        limits = Task.load(directory).config
+    except TaskError:
+        return 0.0
+    return limits.agent.timeout_sec + limits.verifier.timeout_sec
+
+
+def _past_durations(config: pytest.Config) -> dict[tuple[str, str], float]:
+    """Return the median duration of scored trials by task and agent, from recent experiments."""
+    root = settings_of(config).ledger_root
+    ledger = Ledger(root)
+    recent = sorted(ledger.experiments(), key=lambda name: (root / name).stat().st_mtime)
+    found: dict[tuple[str, str], list[float]] = {}
+    for experiment in recent[-RECENT_EXPERIMENTS:]:
+        for record in ledger.records(experiment):
+            if record.scored:
+                spent = record.timing.finished_at - record.timing.started_at
+                key = (record.task.task_id, record.agent.name)
+                found.setdefault(key, []).append(spent.total_seconds())
+    return {key: median(durations) for key, durations in found.items()}

@@ -1,0 +1,66 @@
+"""Another attempt, when the infrastructure failed; never when there is a reward."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from _pytest.runner import runtestprotocol  # the way for plugins that run a test again
+
+from pytest_aecbench.config import is_worker, settings_of
+from pytest_aecbench.nodes import TASK_FILE, TrialItem
+
+if TYPE_CHECKING:
+    from xdist.scheduler.load import LoadScheduling
+
+MAX_DELAY_SEC = 60.0
+
+_CRASHES = pytest.StashKey[dict[str, int]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a trial until it is settled or out of attempts."""
+    if not isinstance(item, TrialItem) or not (retries := settings_of(item.config).retries):
+        return None
+    log = item.ihook
+    log.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    while True:
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if not item.may_be_retried or item.attempt > retries:
+            break
+        (failed, *_) = [report for report in reports if report.failed]
+        failed.outcome = "retried"  # type: ignore[assignment]  # neither passed nor failed
+        log.pytest_runtest_logreport(report=failed)
+        time.sleep(_delay(item))
+        item.forget()
+    for report in reports:
+        log.pytest_runtest_logreport(report=report)
+    log.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _delay(item: TrialItem) -> float:
+    """Return how long to wait: twice as long each time, and not all workers the same."""
+    delay_sec = settings_of(item.config).retry_delay_sec
+    for _ in range(1, item.attempt):
+        delay_sec = min(2 * delay_sec, MAX_DELAY_SEC)
+    return delay_sec * random.uniform(0.5, 1.5)  # noqa: S311  (no secret)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(
+    crashitem: str, report: pytest.TestReport, sched: LoadScheduling
+) -> None:
+    """Run a trial again whose worker died, as often as any other trial."""
+    if f"{TASK_FILE}::trial[" not in crashitem or sched.config is None:
+        return
+    config = sched.config
+    assert not is_worker(config)
+    crashes = config.stash.setdefault(_CRASHES, {})
+    crashes[crashitem] = crashes.get(crashitem, 0) + 1
+    if crashes[crashitem] <= settings_of(config).retries:
+        report.outcome = "retried"  # type: ignore[assignment]
+        sched.mark_test_pending(crashitem)

@@ -77,6 +77,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "to a minute (default 2). ini: aec_retry_delay",
     )
     add(
+        "--aec-resume",
+        nargs="?",
+        const="latest",
+        metavar="ID",
+        help="go on with an experiment (the latest one, or --aec-resume=ID): trials that have a "
+        "reward are reused, the others run",
+    )
+    add(
+        "--aec-rerun",
+        metavar="WHICH",
+        help="with --aec-resume, what to run again: error (the default), failed (errors and "
+        "rewards below the threshold) or all",
+    )
+    add(
+        "--aec-gate",
+        metavar="RULE",
+        help="what makes the run pass instead of 'all passed', such as 'mean>=0.6' or "
+        "'pass@1[difficulty=easy]>=0.9 and errors<=0.05'. ini: aec_gate",
+    )
+    add(
+        "--aec-max-error-rate",
+        metavar="X",
+        help="the share of trials from 0 to 1 that may end in an error, whatever the gate says. "
+        "ini: aec_max_error_rate",
+    )
+    add(
+        "--aec-summary-md",
+        metavar="FILE",
+        help="write the summary as Markdown; $GITHUB_STEP_SUMMARY gets it in any case. "
+        "ini: aec_summary_md",
+    )
+    add(
         "--aec-experiment-id",
         metavar="ID",
         help="name the run's records in the ledger (default: exp-<date>-<time>-<random>)",
@@ -90,6 +122,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ini("aec_timeout_multiplier", "as for --aec-timeout-multiplier", type="float", default=None)
     ini("aec_retries", "as for --aec-retries", type="int", default=None)
     ini("aec_retry_delay", "as for --aec-retry-delay", type="float", default=None)
+    ini("aec_gate", "as for --aec-gate", type="string", default="")
+    ini("aec_max_error_rate", "as for --aec-max-error-rate", type="float", default=None)
+    ini("aec_summary_md", "as for --aec-summary-md", type="string", default="")
     ini("aec_no_verify", "as for --aec-no-verify", type="bool", default=False)
     ini("aec_tasks_root", "where task ids start, below rootdir (default: tasks)", default="")
     ini("aec_ledger_root", "where records go (default: artefacts/ledger)", default="")

@@ -8,4 +8,5 @@ pytest_plugins = (
     "pytest_aecbench.retrying",
     "pytest_aecbench.recording",
     "pytest_aecbench.reporting",
+    "pytest_aecbench.gating",
 )

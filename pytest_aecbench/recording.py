@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +39,7 @@ def pytest_runtest_makereport(
     if item.result is not None:
         # Reports carry what else they are given to the controller.
         report.aecbench = item.result  # type: ignore[attr-defined]
+        report.aecbench_reused = item.reused is not None  # type: ignore[attr-defined]
     return report
 
 
@@ -77,9 +79,12 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
     if trial.reward is not None and isinstance(error, pytest.fail.Exception):
         error = None  # the sentence on a reward that is too low
     item.error = error
-    record = keeping.keep(trial, error)
+    record = item.reused or keeping.keep(trial, error)
     item.user_properties.extend(keeping.properties(record))
-    item.result = TrialResult.from_record(record).to_dict()
+    result = TrialResult.from_record(record)
+    if result.reward is not None:  # by today's threshold, also where it is reused
+        result = replace(result, passed=result.reward >= trial.threshold)
+    item.result = result.to_dict()
 
 
 def _scrub(report: pytest.TestReport, scrubber: Scrubber) -> None:

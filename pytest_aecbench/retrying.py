@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.runner import runtestprotocol  # the way for plugins that run a test again
 
-from pytest_aecbench.config import is_worker, settings_of
+from pytest_aecbench.config import settings_of
+from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.nodes import TASK_FILE, TrialItem
 
 if TYPE_CHECKING:
@@ -54,11 +56,14 @@ def _delay(item: TrialItem) -> float:
 def pytest_handlecrashitem(
     crashitem: str, report: pytest.TestReport, sched: LoadScheduling
 ) -> None:
-    """Run a trial again whose worker died, as often as any other trial."""
-    if f"{TASK_FILE}::trial[" not in crashitem or sched.config is None:
+    """Record a trial whose worker died, and run it again as often as any other trial."""
+    if f"{TASK_FILE}::trial[" not in crashitem:
         return
-    config = sched.config
-    assert not is_worker(config)
+    from pytest_aecbench import underway
+
+    config: pytest.Config = sched.config
+    with suppress(LedgerError):  # the run's other trials say so
+        underway.recover(settings_of(config).ledger_root)
     crashes = config.stash.setdefault(_CRASHES, {})
     crashes[crashitem] = crashes.get(crashitem, 0) + 1
     if crashes[crashitem] <= settings_of(config).retries:

@@ -11,6 +11,7 @@ import pytest
 from pytest_aecbench.config import expect_trials, has_trials, is_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, TaskError
 from pytest_aecbench.nodes import TASK_FILE, TrialItem
+from pytest_aecbench.reusing import reusable_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -69,6 +70,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadSched
 def pytest_configure_node(node: WorkerController) -> None:
     """Tell each worker, also one that replaces another, which run it belongs to."""
     settings = settings_of(node.config)
+    node.workerinput["aecbench_reusable"] = reusable_of(node.config)
     node.workerinput["aecbench"] = {
         "experiment_id": settings.experiment_id,
         "run_id": settings.run_id,
@@ -109,5 +111,8 @@ def _check(config: pytest.Config) -> None:
         reporter.ensure_newline()
         reporter.write_line(f"aec: experiment {settings.experiment_id}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
+        if settings.resume:
+            count = len(reusable_of(config))
+            reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")
         if left_behind:
             reporter.write_line(f"aec: recorded {len(left_behind)} trials that died with their run")

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_aecbench.agentspec import AgentSpec, parse_agents
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.ledger import check_experiment_id
+from pytest_aecbench.ledger import Ledger, check_experiment_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from pytest_aecbench.gates import Gate
+
 __all__ = ["KEEP", "LOCAL_MODES", "Settings", "resolve"]
 
+LATEST = "latest"
+RERUN = ("all", "error", "failed")
 KEEP = ("all", "failed", "none")
 LOCAL_MODES = ("auto", "namespaces", "rewriting")
 
@@ -41,6 +45,11 @@ class Settings:
     verify: bool
     retries: int
     retry_delay_sec: float
+    gate: Gate | None
+    max_error_rate: float | None
+    summary_md: str | None
+    resume: bool
+    rerun: str
     keep: str
     force_build: bool
     experiment_id: str
@@ -92,20 +101,37 @@ def resolve(
         repetitions=settle("repetitions", 1, _count),
         backend=settle("backend", "local", _text),
         local_mode=settle("local_mode", "auto", _choice(LOCAL_MODES)),
-        threshold=settle("threshold", None, _threshold),
+        threshold=settle("threshold", None, _share),
         timeout_multiplier=settle("timeout_multiplier", 1, _positive),
         verify=not settle("no_verify", False, _flag),
         retries=settle("retries", 0, _whole),
         retry_delay_sec=settle("retry_delay_sec", 2, _positive),
+        gate=settle("gate", None, _gate),
+        max_error_rate=settle("max_error_rate", None, _share),
+        summary_md=settle("summary_md", None, _optional_text),
+        resume="resume" in given,
+        rerun=settle("rerun", "error", _choice(RERUN)),
         keep=settle("keep", "none", _choice(KEEP)),
         force_build=settle("force_build", False, _flag),
-        experiment_id=experiment_id or settle("experiment_id", None, _experiment_id),
+        experiment_id=experiment_id or _settle_experiment_id(root, given),
         run_id=run_id or os.urandom(8).hex(),
     )
 
 
 def _text(value: object, where: str) -> str:
     return str(value)
+
+
+def _optional_text(value: object, where: str) -> str | None:
+    return None if value is None else str(value)
+
+
+def _gate(value: object, where: str) -> Gate | None:
+    if value is None:
+        return None
+    from pytest_aecbench.gates import parse_gate
+
+    return parse_gate(str(value), where)
 
 
 def _flag(value: object, where: str) -> bool:
@@ -148,7 +174,7 @@ def _positive(value: object, where: str) -> float:
     return number
 
 
-def _threshold(value: object, where: str) -> float | None:
+def _share(value: object, where: str) -> float | None:
     if value is None:
         return None
     number = _number(value, where, "a number from 0 to 1")
@@ -165,6 +191,25 @@ def _choice(valid: tuple[str, ...]) -> Callable[[object, str], str]:
         return str(value)
 
     return check
+
+
+def _settle_experiment_id(root: Path, given: Mapping[str, tuple[object, str]]) -> str:
+    if "resume" not in given:
+        return _experiment_id(*given.get("experiment_id", (None, "experiment_id")))
+    wanted, where = given["resume"]
+    if "experiment_id" in given:
+        raise SettingsError(f"{where}: goes on with an experiment; leave --aec-experiment-id out")
+    ledger_root = root / str(given.get("ledger_root", ("artefacts/ledger", ""))[0])
+    known = Ledger(ledger_root).experiments()
+    if wanted == LATEST and known:
+        return max(known, key=lambda name: (ledger_root / name).stat().st_mtime)
+    if wanted not in known:
+        named = "no experiment" if wanted == LATEST else f"{wanted!r} is no experiment"
+        raise SettingsError(
+            f"{where}: {named} in {ledger_root}; use {where}=ID with one of "
+            f"{', '.join(known[-5:]) or 'those of earlier runs, of which there are none'}"
+        )
+    return str(wanted)
 
 
 def _experiment_id(value: object, where: str) -> str:

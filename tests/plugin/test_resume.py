@@ -1,0 +1,99 @@
+"""A run that is taken up again reuses what has a reward and runs the rest."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tests.project import HALF, Project
+
+
+def test_only_what_has_no_reward_runs_again(anyhow: Project) -> None:
+    anyhow.task("civil/good")
+    anyhow.task("civil/low", solve="true")
+    broken = anyhow.task("civil/broken", test_sh="exit 1")
+    anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=1, failed=1, errors=1)
+    first = {record["trial_id"] for record in anyhow.records()}
+    result = anyhow.run("--aec-resume=mine", "-v", "--junitxml=out.xml")
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    text = result.stdout.str()
+    assert "aec: resuming: 2 trials have a reward and are reused" in text
+    assert "PASSED (1, reused)" in text
+    assert "FAILED (0, reused)" in text
+    new = [record for record in anyhow.records() if record["trial_id"] not in first]
+    assert [record["task"]["task_id"] for record in new] == ["civil/broken"]
+    assert {record["experiment_id"] for record in new} == {"mine"}
+    summary = next(line.split() for line in result.outlines if line.startswith("oracle "))
+    assert summary[:4] == ["oracle", "3", "1", "0.50"]
+    cases = list(ET.parse(anyhow.path / "out.xml").getroot().iter("testcase"))
+    ids = {p.get("value") for case in cases for p in case.iter("property") if p.get("name") == ID}
+    assert len(ids & first) == 2
+    (broken / "tests/test.sh").write_text("python3 /tests/verify.py\n")
+    anyhow.run("--aec-resume=mine").assert_outcomes(passed=2, failed=1)
+
+
+ID = "aec.trial_id"
+
+
+def test_a_changed_task_is_run_again(anyhow: Project) -> None:
+    anyhow.task("civil/a")
+    anyhow.task("civil/b")
+    anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=2)
+    anyhow.task("civil/b", instruction="Write to /workspace/output.jsonl, please.")
+    anyhow.run("--aec-resume=mine").assert_outcomes(passed=2)
+    assert len(anyhow.records()) == 3
+
+
+def test_another_agent_is_another_trial(anyhow: Project) -> None:
+    anyhow.task()
+    anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=1)
+    anyhow.run("--aec-resume=mine", "--aec-agent=nop").assert_outcomes(failed=1)
+    assert len(anyhow.records()) == 2
+
+
+@pytest.mark.parametrize(("rerun", "records"), [("error", 2), ("failed", 3), ("all", 4)])
+def test_what_runs_again_can_be_chosen(project: Project, rerun: str, records: int) -> None:
+    project.task("civil/good")
+    project.task("civil/low", solve="true")
+    project.run("--aec-experiment-id=mine")
+    result = project.run("--aec-resume=mine", f"--aec-rerun={rerun}")
+    result.assert_outcomes(passed=1, failed=1)
+    assert len(project.records()) == records
+
+
+def test_without_an_id_the_latest_experiment_is_taken_up(project: Project) -> None:
+    project.task()
+    project.run("--aec-experiment-id=zzz-first").assert_outcomes(passed=1)
+    project.run("--aec-experiment-id=aaa-second").assert_outcomes(passed=1)
+    result = project.run("--aec-resume")
+    result.assert_outcomes(passed=1)
+    assert "aec: experiment aaa-second" in result.stdout.str()
+    assert len(project.records()) == 2
+
+
+def test_reused_rewards_meet_todays_threshold(project: Project) -> None:
+    project.task()
+    project.run(f"--aec-agent={HALF}", "--aec-experiment-id=mine").assert_outcomes(failed=1)
+    resumed = ("--aec-resume=mine", f"--aec-agent={HALF}")
+    project.run(*resumed, "--aec-threshold=0.3").assert_outcomes(passed=1)
+    assert len(project.records()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--aec-resume=nosuch"], "--aec-resume: 'nosuch' is no experiment in "),
+        (["--aec-resume"], "--aec-resume: no experiment in "),
+        (["--aec-resume=x", "--aec-experiment-id=y"], "leave --aec-experiment-id out"),
+        (["--aec-rerun=some"], "--aec-rerun: 'some' is not valid; use one of"),
+    ],
+)
+def test_what_cannot_be_taken_up_is_one_line(
+    project: Project, arguments: list[str], message: str
+) -> None:
+    project.task()
+    result = project.run(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.errlines if line.strip()]
+    assert message in line

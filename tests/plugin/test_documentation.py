@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pytest_aecbench import errors
 from pytest_aecbench import options as options_module
@@ -90,3 +92,25 @@ def test_every_cause_is_in_the_docs() -> None:
     for cause, retry, _ in leaves:
         if cause != "internal":
             assert re.search(rf"\| `{cause}` \| {'yes' if retry else 'no'} \|", page), cause
+
+
+@pytest.mark.parametrize(
+    "command", re.findall(r"^pytest .*$", (ROOT / "docs/running.md").read_text("utf-8"), re.M)
+)
+def test_the_commands_for_long_runs_work(project: Project, command: str) -> None:
+    project.task()
+    project.run("--aec-experiment-id=nightly", "--aec-agent=oracle")
+    arguments = shlex.split(command)[1:]
+    result = project.run(*arguments)
+    assert result.ret in (0, 1), result.stdout.str()
+    assert "= aec: " in result.stdout.str()
+
+
+def test_the_workflow_for_github_works(project: Project) -> None:
+    page = (ROOT / "docs/running.md").read_text(encoding="utf-8")
+    steps = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    (command,) = [step["run"] for step in steps if step.get("run", "").startswith("pytest")]
+    project.task()
+    result = project.run(*shlex.split(command)[1:])
+    assert result.ret == 0
+    assert (project.path / "junit.xml").is_file()

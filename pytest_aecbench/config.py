@@ -33,6 +33,7 @@ _KEYS = {
     "gate": ("--aec-gate", "aec_gate"),
     "max_error_rate": ("--aec-max-error-rate", "aec_max_error_rate"),
     "summary_md": ("--aec-summary-md", "aec_summary_md"),
+    "progress_sec": ("--aec-progress", "aec_progress"),
     "resume": ("--aec-resume", None),
     "rerun": ("--aec-rerun", None),
     "experiment_id": ("--aec-experiment-id", None),

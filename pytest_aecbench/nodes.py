@@ -31,9 +31,22 @@ if TYPE_CHECKING:
     from pytest_aecbench.task import Task
     from pytest_aecbench.trial import Trial
 
-__all__ = ["TaskDirectory", "TaskFile", "TaskTree", "TaskWarning", "TrialItem", "is_task"]
+__all__ = [
+    "TaskDirectory",
+    "TaskFile",
+    "TaskTree",
+    "TaskWarning",
+    "TrialItem",
+    "is_task",
+    "is_trial",
+]
 
 TASK_FILE = "task.toml"
+
+
+def is_trial(node_id: str) -> bool:
+    """Tell a trial by its id, where there is no more to go by."""
+    return f"{TASK_FILE}::trial[" in node_id
 
 
 class TaskWarning(pytest.PytestWarning):

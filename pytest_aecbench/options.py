@@ -109,6 +109,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "ini: aec_summary_md",
     )
     add(
+        "--aec-progress",
+        metavar="SEC",
+        help="how often to say where the run stands (default 60 seconds; 0: never). "
+        "ini: aec_progress",
+    )
+    add(
         "--aec-experiment-id",
         metavar="ID",
         help="name the run's records in the ledger (default: exp-<date>-<time>-<random>)",
@@ -125,6 +131,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ini("aec_gate", "as for --aec-gate", type="string", default="")
     ini("aec_max_error_rate", "as for --aec-max-error-rate", type="float", default=None)
     ini("aec_summary_md", "as for --aec-summary-md", type="string", default="")
+    ini("aec_progress", "as for --aec-progress", type="float", default=None)
     ini("aec_no_verify", "as for --aec-no-verify", type="bool", default=False)
     ini("aec_tasks_root", "where task ids start, below rootdir (default: tasks)", default="")
     ini("aec_ledger_root", "where records go (default: artefacts/ledger)", default="")

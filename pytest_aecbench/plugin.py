@@ -9,4 +9,5 @@ pytest_plugins = (
     "pytest_aecbench.recording",
     "pytest_aecbench.reporting",
     "pytest_aecbench.gating",
+    "pytest_aecbench.progress",
 )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.config import has_trials, is_retried, settings_of
-from pytest_aecbench.nodes import TASK_FILE
+from pytest_aecbench.nodes import is_trial
 
 if TYPE_CHECKING:
     import pytest
@@ -21,7 +21,7 @@ _NAME = "aecbench-results"
 
 def is_crash(report: pytest.CollectReport | pytest.TestReport) -> bool:
     """Tell whether the report is of a trial whose worker died."""
-    return report.when == "???" and f"{TASK_FILE}::trial[" in report.nodeid
+    return report.when == "???" and is_trial(report.nodeid)
 
 
 def results_of(config: pytest.Config) -> Results | None:
@@ -53,7 +53,7 @@ class Results:
         if settled and hasattr(report, "aecbench"):
             self._results.append(report.aecbench)
         self.crashed = self.crashed or is_crash(report)
-        if report.failed and f"{TASK_FILE}::trial[" not in report.nodeid:
+        if report.failed and not is_trial(report.nodeid):
             self.others_failed = True
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

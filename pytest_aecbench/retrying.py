@@ -12,7 +12,7 @@ from _pytest.runner import runtestprotocol  # the way for plugins that run a tes
 
 from pytest_aecbench.config import settings_of
 from pytest_aecbench.errors import LedgerError
-from pytest_aecbench.nodes import TASK_FILE, TrialItem
+from pytest_aecbench.nodes import TrialItem, is_trial
 
 if TYPE_CHECKING:
     from xdist.scheduler.load import LoadScheduling
@@ -57,7 +57,7 @@ def pytest_handlecrashitem(
     crashitem: str, report: pytest.TestReport, sched: LoadScheduling
 ) -> None:
     """Record a trial whose worker died, and run it again as often as any other trial."""
-    if f"{TASK_FILE}::trial[" not in crashitem:
+    if not is_trial(crashitem):
         return
     from pytest_aecbench import underway
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_aecbench.config import expect_trials, has_trials, is_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, TaskError
-from pytest_aecbench.nodes import TASK_FILE, TrialItem
+from pytest_aecbench.nodes import TrialItem, is_trial
 from pytest_aecbench.reusing import reusable_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: WorkerController, ids: Sequence[str]) -> None:
     """Check what trials need, where workers run them."""
-    if not has_trials(node.config) and any(f"{TASK_FILE}::trial[" in one for one in ids):
+    if not has_trials(node.config) and any(map(is_trial, ids)):
         _treat_sigterm_as_ctrl_c()
         _check(node.config)
 

@@ -48,6 +48,7 @@ class Settings:
     gate: Gate | None
     max_error_rate: float | None
     summary_md: str | None
+    progress_sec: float
     resume: bool
     rerun: str
     keep: str
@@ -109,6 +110,7 @@ def resolve(
         gate=settle("gate", None, _gate),
         max_error_rate=settle("max_error_rate", None, _share),
         summary_md=settle("summary_md", None, _optional_text),
+        progress_sec=settle("progress_sec", 60, _seconds),
         resume="resume" in given,
         rerun=settle("rerun", "error", _choice(RERUN)),
         keep=settle("keep", "none", _choice(KEEP)),
@@ -165,6 +167,13 @@ def _whole(value: object, where: str) -> int:
     if number < 0 or number != int(number):
         raise SettingsError(f"{where}: {value!r} is not valid; use a whole number from 0")
     return int(number)
+
+
+def _seconds(value: object, where: str) -> float:
+    number = _number(value, where, "a number of seconds, or 0 for never")
+    if number < 0:
+        raise SettingsError(f"{where}: {value!r} is not valid; use a number from 0")
+    return number
 
 
 def _positive(value: object, where: str) -> float:

@@ -51,7 +51,7 @@ def test_resume_completes_exactly_what_dying_workers_left(pytester: pytest.Pytes
     assert set(final.values()) == {1}
     crashed = [r for r in project.records() if r["evaluation"]["validity"] == "crashed"]
     assert len(crashed) == TRIALS - len(first)
-    assert list(project.path.glob("artefacts/ledger/*/.*")) == []
+    assert list(project.path.glob("artefacts/ledger/*/.*.running")) == []
 
 
 def kill_one(root: Path) -> bool:

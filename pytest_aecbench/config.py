@@ -30,6 +30,8 @@ _KEYS = {
     "no_verify": ("--aec-no-verify", "aec_no_verify"),
     "retries": ("--aec-retries", "aec_retries"),
     "retry_delay_sec": ("--aec-retry-delay", "aec_retry_delay"),
+    "keep": ("--aec-keep", "aec_keep"),
+    "force_build": ("--aec-force-build", None),
     "gate": ("--aec-gate", "aec_gate"),
     "max_error_rate": ("--aec-max-error-rate", "aec_max_error_rate"),
     "summary_md": ("--aec-summary-md", "aec_summary_md"),

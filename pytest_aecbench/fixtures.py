@@ -85,8 +85,6 @@ def aec_sandbox(
     from pytest_aecbench import stages
 
     aec_trial.image = aec_image
-    if notes := getattr(aec_backend, "notes", None):
-        aec_trial.warnings.extend(notes(aec_image))
     task_file = request.node.parent
     if _BUILD_SEC in task_file.stash:  # charged to the trial that it was built for
         aec_trial.timing["build"] = task_file.stash[_BUILD_SEC]
@@ -94,9 +92,21 @@ def aec_sandbox(
     with aec_trial.timed("launch"):
         stages.stage_inputs(aec_trial)
         sandbox = stages.launch(aec_trial, aec_backend, aec_image, aec_trial.workspace_dir)
+    if notes := getattr(aec_backend, "notes", None):
+        aec_trial.warnings.extend(notes(aec_image))
     yield sandbox
+    if aec_trial.settings.keep != "none" and _is_wanted(request.node):
+        # Shown with what else the trial printed.
+        request.node.add_report_section("teardown", "kept sandbox", sandbox.keep())
     with aec_trial.timed("teardown"):
         sandbox.close()
+
+
+def _is_wanted(item: TrialItem) -> bool:
+    """Tell whether the trial's sandbox is to be left for debugging."""
+    assert item.trial is not None
+    passed = item.result is not None and item.result["passed"] is True
+    return item.trial.settings.keep == "all" or not passed
 
 
 @pytest.fixture

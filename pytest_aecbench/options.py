@@ -37,8 +37,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--aec-backend",
         metavar="NAME",
-        help="where trials run: local (the default), a name that a conftest.py provides, or the "
-        "dotted path of a backend class. ini: aec_backend",
+        help="where trials run: local (the default), docker, a name that a conftest.py provides, "
+        "or the dotted path of a backend class. ini: aec_backend",
+    )
+    add(
+        "--aec-keep",
+        metavar="WHICH",
+        help="which sandboxes to leave for debugging, where the backend can: failed, all or none "
+        "(the default). ini: aec_keep",
+    )
+    add(
+        "--aec-force-build",
+        action="store_true",
+        help="build the tasks' images even where they are there",
     )
     add(
         "--aec-local-mode",
@@ -132,6 +143,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ini("aec_max_error_rate", "as for --aec-max-error-rate", type="float", default=None)
     ini("aec_summary_md", "as for --aec-summary-md", type="string", default="")
     ini("aec_progress", "as for --aec-progress", type="float", default=None)
+    ini("aec_keep", "as for --aec-keep", type="string", default="")
     ini("aec_no_verify", "as for --aec-no-verify", type="bool", default=False)
     ini("aec_tasks_root", "where task ids start, below rootdir (default: tasks)", default="")
     ini("aec_ledger_root", "where records go (default: artefacts/ledger)", default="")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.config import has_trials, is_worker, settings_of
-from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.errors import AecBenchError, LedgerError
 from pytest_aecbench.nodes import TrialItem
 
 if TYPE_CHECKING:
@@ -59,13 +59,31 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Keep records of trials whose process died, once the workers are gone."""
-    if not is_worker(session.config) and has_trials(session.config):
-        from pytest_aecbench import underway
+    """Keep records of trials whose process died, and remove what it left."""
+    config = session.config
+    if not has_trials(config):
+        return
+    try:
+        _clean_up(config, interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+    except AecBenchError as error:
+        # Too late for a test to fail of it.
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(f"aec: {error}")
 
-        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+
+def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
+    from pytest_aecbench import underway
+    from pytest_aecbench.lookup import backend_of
+
+    backend = backend_of(config)
+    if close := getattr(backend, "close", None):
+        close()
+    if not is_worker(config):
         with suppress(LedgerError):  # said already, to each trial that could not be kept
-            underway.recover(settings_of(session.config).ledger_root, interrupted=interrupted)
+            underway.recover(settings_of(config).ledger_root, interrupted=interrupted)
+        if reap := getattr(backend, "reap", None):
+            reap()
 
 
 def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:

@@ -59,6 +59,11 @@ class Sandbox:
         """Bring the working directory and the logs to the host."""
         return self.backend.collect_outputs(handle=self.handle)
 
+    def keep(self) -> str:
+        """Let the sandbox outlive its end, where the backend can; return how to enter it."""
+        keep = getattr(self.backend, "keep", None)
+        return str(keep(self.handle)) if keep else "this backend keeps no sandboxes"
+
     def close(self) -> None:
         """Remove the sandbox."""
         self.backend.teardown(handle=self.handle)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.config import expect_trials, has_trials, is_worker, settings_of
-from pytest_aecbench.errors import AecBenchError, TaskError
+from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
 from pytest_aecbench.nodes import TrialItem, is_trial
 from pytest_aecbench.reusing import reusable_of
 
@@ -28,7 +28,9 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         return
     if any(isinstance(item, TrialItem) for item in session.items):
         _treat_sigterm_as_ctrl_c()
-        if not is_worker(config):
+        if is_worker(config):
+            expect_trials(config)
+        else:
             _check(config)
 
 
@@ -101,6 +103,10 @@ def _check(config: pytest.Config) -> None:
         backend = backend_of(config)
         if preflight := getattr(backend, "preflight", None):
             preflight()
+        if settings.keep != "none" and not hasattr(backend, "keep"):
+            raise SettingsError(f"--aec-keep: {settings.backend} keeps no sandboxes; leave it out")
+        if reap := getattr(backend, "reap", None):
+            reap()
         Ledger(settings.ledger_root).check_writable(settings.experiment_id)
         left_behind = underway.recover(settings.ledger_root)
     except AecBenchError as error:

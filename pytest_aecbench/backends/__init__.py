@@ -120,5 +120,6 @@ class ComputeBackend(Protocol):
 
 # name -> (dotted path of the class, the extra that installs what it needs)
 BACKENDS: dict[str, tuple[str, str | None]] = {
+    "docker": ("pytest_aecbench.backends.docker.DockerBackend", "docker"),
     "local": ("pytest_aecbench.backends.local.LocalBackend", None),
 }

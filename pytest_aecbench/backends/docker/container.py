@@ -1,0 +1,401 @@
+"""One container as a sandbox: commands run in it, files go in and out, processes are killed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import IO, TYPE_CHECKING, Any
+
+from docker.errors import APIError, NotFound
+
+from pytest_aecbench.backends import BackendExecutionResult
+from pytest_aecbench.backends.docker.archives import ArchiveWriter, sandbox_path, unpack
+from pytest_aecbench.backends.docker.engine import is_gone, translated
+from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
+from pytest_aecbench.backends.docker.streams import Frames, Output
+from pytest_aecbench.backends.local.shell import check_environment
+from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pytest_aecbench.backends import BackendExecutionRequest
+
+__all__ = ["ROOT", "Container"]
+
+# The names under which an image's user is root.
+ROOT = ("", "0", "root", "0:0", "root:root")
+_PREPARE_SEC = 300.0  # for killing and uploading, before a command starts
+_TOOL_SEC = 10.0
+_DRAIN_SEC = 0.5
+_SPOOL = 16 * 1024 * 1024
+_CHUNK = 1024 * 1024
+_KILLED = 137
+_CANNOT_RUN = 126
+
+
+class _NotStartedError(Exception):
+    """The command has not been started; ``what`` failed: kill, place, start, tar."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(reason or what)
+        self.what = what
+
+
+@dataclass(eq=False, slots=True)
+class _Running:
+    """One process in the container that runs the script."""
+
+    exec_id: str
+    socket: Any
+    frames: Frames
+    word: str = field(default_factory=lambda: secrets.token_hex(16))
+    start_time: str = ""
+    stdout: Output = field(init=False)
+    stderr: Output = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stdout, self.stderr = Output(self.word), Output(self.word)
+
+    def read(self) -> None:
+        """Read until the command has ended or nothing more can come."""
+        for number, data in self.frames:
+            (self.stdout if number == 1 else self.stderr).feed(data)
+            if self.ended:
+                return
+
+    @property
+    def ended(self) -> bool:
+        return self.stdout.returncode is not None and self.stderr.returncode is not None
+
+
+@dataclass(eq=False)
+class Container:
+    """A running container, in which commands run as ``user`` unless they name another.
+
+    ``expires`` is when it has lived too long, in monotonic time. Unless it is ``ready``, the first
+    command finds the directories that every sandbox has made for it.
+    """
+
+    api: Any
+    container_id: str
+    workdir: PurePosixPath
+    user: str
+    ready: bool
+    expires: float | None = None
+    _has_tar: bool = True
+    _oom_kills: int = 0
+    _requests: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
+        """Run one command to completion."""
+        if "\0" in request.command:
+            raise BackendError("command: holds a NUL character; a shell command cannot")
+        if request.cwd is not None and not request.cwd.startswith("/"):
+            raise BackendError(f"cwd: {request.cwd!r} is not absolute; start it with '/'")
+        check_environment(request.env)
+        uploads = {sandbox_path(target): source for target, source in request.uploads.items()}
+        user = self.user if request.user is None else request.user
+        try:
+            if self.ready and not (uploads or request.exclusive):
+                return self._run(request, user)
+            with _packed(uploads) as archive:
+                return self._prepare_and_run(request, user, list(uploads), archive)
+        except _NotStartedError as error:
+            return self._explain(error, user)
+        except SandboxGone:
+            if not self._is_expired():
+                self._raise_if_dead()  # which says why
+            raise
+
+    def _is_expired(self) -> bool:
+        return self.expires is not None and time.monotonic() >= self.expires
+
+    def _explain(self, error: _NotStartedError, user: str) -> BackendExecutionResult:
+        self._raise_if_dead()
+        reason = str(error)
+        if "temporarily unavailable" in reason:  # the agent's own processes use up its share
+            return BackendExecutionResult(_CANNOT_RUN, stderr=f"bash: {reason}\n")
+        if "unable to find user" in reason or "unable to find group" in reason:
+            raise BackendError(f"user: {user!r} is not known in the image") from None
+        raise BackendError(f"docker: the command cannot be started; {reason}") from None
+
+    def _prepare_and_run(
+        self,
+        request: BackendExecutionRequest,
+        user: str,
+        targets: list[PurePosixPath],
+        archive: IO[bytes],
+    ) -> BackendExecutionResult:
+        if user in ROOT and self._has_tar:
+            try:
+                return self._run(request, user, request.exclusive, targets, archive)
+            except _NotStartedError as error:
+                self._remedy(error, request.exclusive)
+        self._prepare(request.exclusive, targets, archive)
+        return self._run(request, user)
+
+    def _prepare(self, kill: bool, targets: list[PurePosixPath], archive: IO[bytes]) -> None:
+        """Kill and place as root, before another user's command or where that failed at first."""
+        for attempt in range(3):
+            sent = archive if targets and self._has_tar else None
+            try:
+                with self._opened("0", {}) as running:
+                    self._send(running, self._wanted(kill), "/", "", targets, sent)
+                    self._await(running, "prepared")
+                self.ready = True
+            except _NotStartedError as error:
+                if attempt == 2:
+                    raise
+                self._remedy(error, kill)
+            else:
+                break
+        if targets and not sent:
+            archive.seek(0)
+            with translated(TransferError, "uploading"):
+                self.api.put_archive(self.container_id, "/", archive)
+
+    def _remedy(self, error: _NotStartedError, kill: bool) -> None:
+        """Do without what failed: kill by restarting the container, unpack by the engine."""
+        if error.what == "tar":
+            self._has_tar = False
+        elif error.what == "place":
+            raise TransferError(f"docker: files cannot be placed; {error}") from None
+        elif kill:
+            self._raise_if_dead()
+            self._restart()
+        else:
+            raise error
+
+    def _run(
+        self,
+        request: BackendExecutionRequest,
+        user: str,
+        kill: bool = False,
+        targets: list[PurePosixPath] | None = None,
+        archive: IO[bytes] | None = None,
+    ) -> BackendExecutionResult:
+        mark = secrets.token_hex(8)
+        wanted = self._wanted(kill) + ("" if request.cwd else " make")
+        cwd, command = request.cwd or str(self.workdir), request.command or ":"
+        env = {**request.env, "AECBENCH_REQUEST": mark}
+        with self._counted(mark), self._opened(user, env) as running:
+            sent = archive if targets else None
+            self._send(running, wanted, cwd, command, targets or [], sent)
+            self._await(running, "started")
+            self.ready = True
+            return self._follow(running, request.timeout_sec, mark)
+
+    def _wanted(self, kill: bool) -> str:
+        return ("kill" if kill else "") + ("" if self.ready else " first")
+
+    @contextmanager
+    def _counted(self, mark: str) -> Iterator[None]:
+        with self._lock:
+            self._requests.add(mark)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._requests.discard(mark)
+
+    @contextmanager
+    def _opened(
+        self, user: str, env: Mapping[str, str], argv: tuple[str, ...] = (RUN, "bash")
+    ) -> Iterator[_Running]:
+        with translated(BackendError, "executing"):
+            exec_id = self.api.exec_create(
+                self.container_id,
+                ["bash", "-c", *argv],
+                stdin=True,
+                user=user,
+                environment=dict(env),
+                workdir="/",
+            )["Id"]
+            try:
+                stream = self.api.exec_start(exec_id, socket=True)
+            except APIError as error:
+                if is_gone(error):
+                    raise
+                raise _NotStartedError("start", str(error.explanation)) from None
+        response, socket = getattr(stream, "_response", stream), getattr(stream, "_sock", stream)
+        with closing(response):
+            frames = Frames(socket, _already_read(response, socket))
+            frames.deadline = time.monotonic() + _PREPARE_SEC
+            socket.settimeout(_PREPARE_SEC)
+            yield _Running(exec_id, socket, frames)
+
+    def _send(
+        self,
+        running: _Running,
+        wanted: str,
+        cwd: str,
+        command: str,
+        targets: list[PurePosixPath],
+        archive: IO[bytes] | None,
+    ) -> None:
+        size = 0 if archive is None else archive.seek(0, os.SEEK_END)
+        texts = [running.word, wanted, cwd, str(size), command, *map(str, targets), ""]
+        try:
+            running.socket.sendall(os.fsencode("".join(f"{text}\0" for text in texts)))
+            if archive is not None:
+                archive.seek(0)
+                while chunk := archive.read(_CHUNK):
+                    running.socket.sendall(chunk)
+        except TimeoutError:
+            raise TransferError(f"docker: no file was taken for {_PREPARE_SEC:.0f} s") from None
+        except OSError:
+            pass  # the script has ended early, and says why
+
+    def _await(self, running: _Running, what: str) -> None:
+        """Read up to the script's first line, which tells whether it got as far as ``what``."""
+        printed = errors = b""
+        try:
+            for number, data in running.frames:
+                if number == 1:
+                    printed += data
+                else:
+                    errors += data
+                if b"\n" in printed:
+                    break
+        except TimeoutError:
+            raise BackendError(f"docker: no answer for {_PREPARE_SEC:.0f} s") from None
+        line, _, rest = printed.partition(b"\n")
+        word, said, value = (*line.decode(errors="replace").split(" "), "", "")[:3]
+        if word != running.word:
+            reason = (printed + errors).decode(errors="replace")
+            raise _NotStartedError("start", " ".join(reason.split()) or "is there a bash in it?")
+        if said == "failed":
+            last = errors.decode(errors="replace").strip().rpartition("\n")[2]
+            raise _NotStartedError(value, last)
+        assert said == what, line
+        running.start_time = value
+        running.stdout.feed(rest)
+        running.stderr.feed(errors)
+
+    def _follow(
+        self, running: _Running, timeout_sec: float | None, mark: str
+    ) -> BackendExecutionResult:
+        started = time.monotonic()
+        ends = [] if timeout_sec is None else [started + timeout_sec]
+        ends += [] if self.expires is None else [self.expires]
+        running.frames.deadline = min(ends, default=None)
+        timed_out = False
+        try:
+            running.read()
+        except TimeoutError:
+            if self._is_expired():
+                with translated(BackendError, "killing"):
+                    self.api.kill(self.container_id)
+                raise SandboxGone("docker: the sandbox has outlived its lifetime") from None
+            timed_out = True
+            self._kill_newer(running.start_time, mark)
+            running.frames.deadline = time.monotonic() + _DRAIN_SEC
+            with suppress(TimeoutError):
+                running.read()
+        for stream in (running.stdout, running.stderr):
+            stream.close()
+        returncode = None if timed_out else self._returncode(running)
+        return BackendExecutionResult(
+            returncode=returncode,
+            stdout=running.stdout.text(),
+            stderr=running.stderr.text(),
+            timed_out=timed_out,
+            duration_sec=time.monotonic() - started,
+            truncated=bool(running.stdout.left_out or running.stderr.left_out),
+        )
+
+    def _returncode(self, running: _Running) -> int:
+        returncode = running.stdout.returncode
+        if returncode not in (None, _KILLED):
+            return returncode
+        said = self._ask(OOM_KILLS)
+        if returncode is None:  # the script itself was killed, or all of the container is dying
+            returncode = self._inspect_returncode(running.exec_id, alive=said is not None)
+        count = max((int(word) for word in said or () if word.isdecimal()), default=0)
+        if returncode == _KILLED and count > self._oom_kills:
+            self._oom_kills = count
+            raise BackendError("docker: the command was killed; the sandbox is out of memory")
+        return returncode
+
+    def _inspect_returncode(self, exec_id: str, *, alive: bool) -> int:
+        deadline = time.monotonic() + _TOOL_SEC
+        while not alive and time.monotonic() < deadline:
+            self._raise_if_dead()  # the engine takes a moment to notice
+            time.sleep(0.05)
+        with translated(BackendError, "executing"):
+            found = self.api.exec_inspect(exec_id)
+        if not alive or found["Running"]:
+            raise BackendError("docker: the command's output broke off")
+        return int(found["ExitCode"])
+
+    def _kill_newer(self, start_time: str, mark: str) -> None:
+        """Kill what a request has started; if that cannot be done, restart the container."""
+        with self._lock:
+            others = sorted(self._requests - {mark})
+        if self._ask(KILL_NEWER, start_time, *others) is None:
+            self._restart()
+
+    def _ask(self, script: str, *arguments: str) -> list[str] | None:
+        """Return what a script prints in a few seconds as root; None where it does not finish."""
+        printed = b""
+        argv = (script, "bash", *arguments)
+        with suppress(_NotStartedError, OSError), self._opened("0", {}, argv) as running:
+            running.frames.deadline = time.monotonic() + _TOOL_SEC
+            running.socket.sendall(b"\n")
+            for number, data in running.frames:
+                printed += data if number == 1 else b""
+                if printed.endswith(b"done\n"):
+                    return printed.decode(errors="replace").split()
+        return None
+
+    def _restart(self) -> None:
+        with translated(BackendError, "restarting"):
+            self.api.restart(self.container_id, timeout=0)
+        self._oom_kills = 0
+
+    def _raise_if_dead(self) -> None:
+        with translated(BackendError, "inspecting"):
+            state = self.api.inspect_container(self.container_id)["State"]
+        if not state["Running"]:
+            out_of_memory = ", out of memory" if state.get("OOMKilled") else ""
+            raise SandboxGone(
+                f"docker: the container has died (exit code {state['ExitCode']}{out_of_memory})"
+            )
+
+    def fetch(self, path: PurePosixPath, directory: Path) -> list[str]:
+        """Bring what the directory ``path`` holds to ``directory``; return what was left out."""
+        with translated(TransferError, f"fetching {path}"):
+            try:
+                chunks, _ = self.api.get_archive(self.container_id, f"{path}/.")
+            except NotFound as error:
+                if is_gone(error):
+                    raise
+                return []  # removed by the agent
+            with closing(chunks):
+                return unpack(chunks, directory)
+
+
+def _already_read(response: Any, socket: Any) -> bytes:
+    """Return what came along with the response's head, which the client would lose."""
+    with suppress(AttributeError, OSError):
+        socket.setblocking(False)
+        return bytes(response.raw._fp.fp.peek())
+    return b""
+
+
+@contextmanager
+def _packed(uploads: Mapping[PurePosixPath, Path]) -> Iterator[IO[bytes]]:
+    with tempfile.SpooledTemporaryFile(_SPOOL) as file:
+        with closing(ArchiveWriter(file)) as archive:
+            for target, source in uploads.items():
+                archive.add(target, source)
+        yield file

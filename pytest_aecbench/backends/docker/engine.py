@@ -1,0 +1,100 @@
+"""The Docker engine: reaching it, and what its errors mean for a trial."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+from docker.utils import kwargs_from_env
+from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
+
+from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TROUBLE", "check", "connect", "is_gone", "one_line", "summary", "translated"]
+
+# Engine 20.10, the oldest that the tests run on.
+_OLDEST_API = (1, 41)
+_LEAST_FREE = 1024**3
+_TIMEOUT_SEC = 120
+
+TROUBLE = (DockerException, RequestException, HTTPError, OSError)
+
+
+def connect() -> Any:
+    """Return a low-level client of the engine that the environment or the CLI's context names."""
+    try:
+        return docker.APIClient(**_address(), timeout=_TIMEOUT_SEC)
+    except TROUBLE as error:
+        raise LaunchError(f"docker: {_unreachable(str(error))}") from None
+
+
+def _address() -> dict[str, Any]:
+    given = dict(kwargs_from_env())
+    if not given and not os.environ.get("DOCKER_HOST"):
+        context = docker.context.ContextAPI.get_current_context()
+        if context is not None and context.Name != "default":
+            return {"base_url": context.Host, "tls": context.TLSConfig}
+    return given
+
+
+def _unreachable(reason: str) -> str:
+    if "Permission denied" in reason or "PermissionError" in reason:
+        return "the engine's socket may not be opened; add yourself to the group docker"
+    where = os.environ.get("DOCKER_HOST", "its usual place")
+    return f"no engine answers at {where}; start Docker, or set DOCKER_HOST"
+
+
+def check(api: Any) -> None:
+    """Raise LaunchError where the engine is too old or has no room left."""
+    with translated(LaunchError, "the engine"):
+        version, info = api.version(), api.info()
+    found = str(version["ApiVersion"])
+    if tuple(map(int, found.split("."))) < _OLDEST_API:
+        least = ".".join(map(str, _OLDEST_API))
+        raise LaunchError(f"docker: the engine's API is {found}; {least} or newer is needed")
+    root = str(info.get("DockerRootDir") or "")
+    if str(api.base_url).startswith("http+docker") and os.path.isdir(root):  # noqa: PTH112
+        free = shutil.disk_usage(root).free
+        if free < _LEAST_FREE:
+            raise LaunchError(
+                f"docker: {free >> 20} MiB are free at {root}; {_LEAST_FREE >> 20} MiB are needed"
+            )
+
+
+def summary(api: Any) -> str:
+    """Return the engine's version and storage driver."""
+    with translated(BackendError, "the engine"):
+        return f"engine {api.version()['Version']}, {api.info()['Driver']}"
+
+
+@contextmanager
+def translated(kind: type[BackendError], what: str) -> Iterator[None]:
+    """Turn the engine's errors into ours; a container that is no more is SandboxGone."""
+    try:
+        yield
+    except TROUBLE as error:
+        if kind is not LaunchError and is_gone(error):
+            raise SandboxGone(f"docker: {what}: the container is gone") from None
+        raise kind(f"docker: {what}: {one_line(error)}") from None
+
+
+def is_gone(error: BaseException) -> bool:
+    """Tell whether the engine says that a container does not exist or does not run."""
+    text = str(getattr(error, "explanation", "") or error).lower()
+    if isinstance(error, NotFound):
+        return "no such container" in text or "no such exec" in text
+    return isinstance(error, APIError) and "is not running" in text
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says, on one line."""
+    text = str(getattr(error, "explanation", None) or error) or type(error).__name__
+    return " ".join(text.split())

@@ -1,0 +1,134 @@
+"""CooperBench's interface to sandboxes, on our backends.
+
+::
+
+    sandbox = get_backend("docker").create_sandbox(image="python:3.11-slim", timeout=300)
+    try:
+        result = sandbox.exec("python", "-c", "print(1)")
+        print(result.returncode, result.stdout_read())
+    finally:
+        sandbox.terminate()
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import shlex
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_aecbench.backends import (
+    BACKENDS,
+    BackendExecutionRequest,
+    ComputeBackend,
+    Limits,
+    TrialHandle,
+)
+from pytest_aecbench.errors import BackendError, SandboxGone, SettingsError
+
+__all__ = ["EvalBackend", "ExecResult", "Sandbox", "get_backend"]
+
+_TIMED_OUT = 124  # as timeout(1) has it
+_MARGIN_SEC = 60.0  # so that a sandbox outlives its last command
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How a command ended; 124 says that the sandbox's time was up."""
+
+    returncode: int
+    _stdout: str
+    _stderr: str
+
+    def stdout_read(self) -> str:
+        """Return what it printed."""
+        return self._stdout
+
+    def stderr_read(self) -> str:
+        """Return what it complained of."""
+        return self._stderr
+
+
+class Sandbox:
+    """One running sandbox."""
+
+    def __init__(
+        self, backend: ComputeBackend, handle: TrialHandle, home: Path, timeout: float
+    ) -> None:
+        self._backend = backend
+        self._handle = handle
+        self._home = home
+        self._timeout = timeout
+        self._ends = time.monotonic() + timeout
+
+    def exec(self, *args: str) -> ExecResult:
+        """Run a command and its arguments, such as ``"bash", "-c", "echo hello"``.
+
+        Raises:
+            SandboxGone: the sandbox was terminated, has died or has no time left.
+
+        """
+        if not args:
+            raise BackendError("exec: no command; give a command and its arguments")
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise SandboxGone(f"exec: the sandbox's timeout of {self._timeout:g} s has passed")
+        request = BackendExecutionRequest(shlex.join(args), timeout_sec=left)
+        result = self._backend.execute_trial(handle=self._handle, request=request)
+        returncode = _TIMED_OUT if result.returncode is None else result.returncode
+        return ExecResult(returncode, result.stdout, result.stderr)
+
+    def terminate(self) -> None:
+        """Remove the sandbox; calling it again does nothing."""
+        try:
+            self._backend.teardown(handle=self._handle)
+        finally:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+
+class EvalBackend:
+    """Makes sandboxes on one of our backends."""
+
+    def __init__(self, backend: ComputeBackend) -> None:
+        self._backend = backend
+
+    def create_sandbox(
+        self, image: str, timeout: int = 600, workdir: str = "/workspace"
+    ) -> Sandbox:
+        """Start a sandbox of ``image`` that lasts ``timeout`` seconds."""
+        home = Path(tempfile.mkdtemp(prefix="aecbench-cooperbench-"))
+        try:
+            for name in ("environment", "workspace"):
+                (home / name).mkdir()
+            dockerfile = f"FROM {image}\nWORKDIR {workdir}\n"
+            (home / "environment/Dockerfile").write_text(dockerfile, encoding="utf-8")
+            image_ref = self._backend.build_environment(task_dir=home)
+            launch = self._backend.launch_trial
+            limits = {"limits": Limits(lifetime_sec=timeout + _MARGIN_SEC)}
+            extra = limits if "limits" in inspect.signature(launch).parameters else {}
+            handle = launch(image_ref=image_ref, workspace_dir=home / "workspace", **extra)
+        except BaseException:
+            shutil.rmtree(home, ignore_errors=True)
+            raise
+        return Sandbox(self._backend, handle, home, timeout)
+
+
+def get_backend(name: str) -> EvalBackend:
+    """Return the backend of this name."""
+    if name not in BACKENDS:
+        known = ", ".join(sorted(BACKENDS))
+        raise SettingsError(f"get_backend: {name!r} is not known; use one of {known}")
+    dotted, extra = BACKENDS[name]
+    module_name, _, attribute = dotted.rpartition(".")
+    try:
+        factory = getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"get_backend: {name} is not installed ({error}); "
+            f"pip install 'pytest-aecbench[{extra or name}]'"
+        ) from None
+    return EvalBackend(factory())

@@ -1,0 +1,64 @@
+"""What the tests of the Docker backend work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_aecbench.backends import Limits
+from pytest_aecbench.testing import RunningSandbox
+
+BASE = "FROM python:3.11-slim\nWORKDIR /workspace\n"
+
+LaunchTask = Callable[..., RunningSandbox]
+
+
+@pytest.fixture(scope="session")
+def engine() -> Any:
+    """The engine, as its own client sees it."""
+    import docker
+
+    return docker.from_env().api
+
+
+@pytest.fixture(scope="module")
+def docker_backend() -> Iterator[Any]:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    made = DockerBackend(run_id="conformance")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def launch_task(docker_backend: Any, tmp_path: Path) -> Iterator[LaunchTask]:
+    """Start a sandbox of a task with the given Dockerfile on each call; all are removed."""
+    sandboxes: list[RunningSandbox] = []
+
+    def launch(dockerfile: str = BASE, limits: Limits | None = None) -> RunningSandbox:
+        trial = tmp_path / f"trial-{len(sandboxes)}"
+        (trial / "workspace").mkdir(parents=True)
+        image_ref = docker_backend.build_environment(task_dir=write_task(trial, dockerfile))
+        handle = docker_backend.launch_trial(
+            image_ref=image_ref, workspace_dir=trial / "workspace", limits=limits
+        )
+        sandboxes.append(RunningSandbox(docker_backend, handle, trial / "workspace"))
+        return sandboxes[-1]
+
+    yield launch
+    for sandbox in sandboxes:
+        sandbox.teardown()
+    docker_backend.close()
+
+
+def write_task(directory: Path, dockerfile: str | None = BASE, toml: str = "") -> Path:
+    """Write what a backend reads of a task."""
+    environment = directory / "environment"
+    environment.mkdir(parents=True, exist_ok=True)
+    if dockerfile is not None:
+        (environment / "Dockerfile").write_text(dockerfile)
+    (directory / "task.toml").write_text(toml)
+    return directory

@@ -1,0 +1,564 @@
+"""What is the Docker backend's own: images, containers, and how it takes what goes wrong."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_aecbench.backends import Limits, TrialHandle
+from pytest_aecbench.errors import (
+    BackendError,
+    BuildError,
+    LaunchError,
+    SandboxGone,
+    TransferError,
+)
+from tests.conformance.conftest import BASE, LaunchTask, write_task
+from tests.project import Project
+
+pytestmark = pytest.mark.needs("docker")
+
+
+def exists(engine: Any, handle: TrialHandle) -> bool:
+    return bool(engine.containers(all=True, filters={"id": handle.handle_id}))
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+
+
+# The engine
+
+
+def test_the_engine_is_described_in_one_short_line(docker_backend: Any, engine: Any) -> None:
+    docker_backend.preflight()
+    shown = docker_backend.describe()
+    assert shown.startswith(f"docker (engine {engine.version()['Version']}, ")
+    assert len(shown) <= 66
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # docker-py leaves a socket open
+def test_an_engine_that_does_not_answer_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
+    with pytest.raises(LaunchError) as caught:
+        DockerBackend().preflight()
+    assert str(caught.value) == (
+        f"docker: no engine answers at unix://{tmp_path}/none; start Docker, or set DOCKER_HOST"
+    )
+    del caught
+    gc.collect()
+
+
+# Images
+
+
+def test_processes_at_once_build_an_image_once(engine: Any, tmp_path: Path) -> None:
+    # Each build of this would give another image.
+    mark = secrets.token_hex(8)
+    task_dir = write_task(tmp_path, f"{BASE}RUN echo {mark} && cat /proc/uptime > /built\n")
+    code = (
+        "import pathlib, sys; from pytest_aecbench.backends.docker import DockerBackend;"
+        "print(DockerBackend().build_environment(task_dir=pathlib.Path(sys.argv[1])))"
+    )
+    argv = [sys.executable, "-c", code, str(task_dir)]
+    running = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    (image_ref,) = {process.communicate(timeout=120)[0].strip() for process in running}
+    digest = engine.inspect_image(image_ref)["Config"]["Labels"]["aecbench.digest"]
+    assert image_ref.endswith(f":{digest[:12]}")
+    assert len(engine.images(filters={"label": f"aecbench.digest={digest}"})) == 1
+
+
+def test_tasks_with_the_same_environment_share_an_image(
+    docker_backend: Any, engine: Any, tmp_path: Path
+) -> None:
+    dockerfile = f"{BASE}ENV MARK={secrets.token_hex(8)}\n"
+    refs = [
+        docker_backend.build_environment(task_dir=write_task(tmp_path / name, dockerfile))
+        for name in ("One task", "another")
+    ]
+    assert refs[0].startswith("aecbench/one-task:")
+    assert refs[1].startswith("aecbench/another:")
+    assert len({engine.inspect_image(ref)["Id"] for ref in refs}) == 1
+
+
+def test_a_forced_build_happens_once_in_a_run(engine: Any, tmp_path: Path) -> None:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    task_dir = write_task(tmp_path, f"{BASE}RUN cat /proc/uptime > /built-{secrets.token_hex(8)}\n")
+
+    def build(**options: Any) -> str:
+        ref = DockerBackend(**options).build_environment(task_dir=task_dir)
+        return str(engine.inspect_image(ref)["Id"])
+
+    first = build(run_id="1")
+    forced = build(run_id="2", force_build=True)
+    assert forced != first
+    assert build(run_id="2", force_build=True) == forced
+    assert build(run_id="3") == forced
+
+
+def test_a_failed_build_names_its_step_and_shows_its_last_lines(
+    docker_backend: Any, tmp_path: Path
+) -> None:
+    task_dir = write_task(tmp_path, f"{BASE}RUN echo before; echo why >&2; exit 3\n")
+    with pytest.raises(BuildError) as caught:
+        docker_backend.build_environment(task_dir=task_dir)
+    first, *lines = str(caught.value).splitlines()
+    assert first.startswith(f"{task_dir}/environment/Dockerfile: the build failed at 'Step 3/")
+    assert "RUN echo before" in first
+    assert "returned a non-zero code: 3" in first
+    assert "  before" in lines
+    assert any("why" in line for line in lines)
+    log = Path(first.rpartition("(log: ")[2].rstrip(")"))
+    assert "before\n" in log.read_text()
+
+
+def test_a_build_that_never_ends_is_ended(docker_backend: Any, engine: Any, tmp_path: Path) -> None:
+    seconds = f"1{secrets.randbelow(10**9)}"
+    toml = "[environment]\nbuild_timeout_sec = 3\n"
+    task_dir = write_task(tmp_path, f"{BASE}RUN echo here; sleep {seconds}\n", toml)
+    started = time.monotonic()
+    with pytest.raises(BuildError, match=r"it took over build_timeout_sec = 3 "):
+        docker_backend.build_environment(task_dir=task_dir)
+    assert time.monotonic() - started < 20
+    wait_until(lambda: not any(seconds in one["Command"] for one in engine.containers(all=True)))
+
+
+def test_what_cannot_be_built_is_one_line(
+    docker_backend: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def message(dockerfile: str | None, toml: str = "", **files: str) -> str:
+        task_dir = write_task(tmp_path / secrets.token_hex(4), dockerfile, toml)
+        for name, text in files.items():
+            (task_dir / "environment" / name).write_text(text)
+        with pytest.raises(BuildError, match=r"\A[^\n]+\Z") as caught:
+            docker_backend.build_environment(task_dir=task_dir)
+        return str(caught.value)
+
+    assert "nothing to build; add environment/Dockerfile" in message(None)
+    missing = '[environment]\ndocker_image = "aecbench.invalid/no/such:image"\n'
+    assert message(None, missing).startswith(
+        "docker: aecbench.invalid/no/such:image cannot be pulled; "
+    )
+    assert "not supported" in message(BASE, **{"docker-compose.yaml": "services: {}\n"})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "needs BuildKit; install" in message(f"{BASE}RUN --mount=type=cache,target=/c true\n")
+
+
+@pytest.mark.needs("buildx")
+def test_what_only_buildkit_understands_is_built_by_buildx(
+    docker_backend: Any, engine: Any, tmp_path: Path
+) -> None:
+    run = "RUN --mount=type=cache,target=/cache"
+    good = write_task(tmp_path / "good", f"{BASE}{run} echo {secrets.token_hex(8)} > /built\n")
+    image_ref = docker_backend.build_environment(task_dir=good)
+    assert image_ref.startswith("aecbench/good:")
+    assert "aecbench.digest" in engine.inspect_image(image_ref)["Config"]["Labels"]
+    bad = write_task(tmp_path / "bad", f"{BASE}{run} echo why; exit 3\n")
+    with pytest.raises(BuildError, match=r"the build failed at '#\d+ .*echo why; exit 3'"):
+        docker_backend.build_environment(task_dir=bad)
+    toml = "[environment]\nbuild_timeout_sec = 3\n"
+    endless = write_task(tmp_path / "endless", f"{BASE}{run} sleep 1000\n", toml)
+    with pytest.raises(BuildError, match=r"it took over build_timeout_sec = 3 "):
+        docker_backend.build_environment(task_dir=endless)
+
+
+def test_an_image_that_is_named_is_used_as_it_is(
+    docker_backend: Any, engine: Any, tmp_path: Path
+) -> None:
+    toml = '[environment]\ndocker_image = "python:3.11-slim"\n'
+    task_dir = write_task(tmp_path, None, toml)
+    assert docker_backend.build_environment(task_dir=task_dir) == "python:3.11-slim"
+    (tmp_path / "workspace").mkdir()
+    handle = docker_backend.launch_trial(
+        image_ref="python:3.11-slim", workspace_dir=tmp_path / "workspace"
+    )
+    assert engine.inspect_container(handle.handle_id)["Config"]["WorkingDir"] == "/workspace"
+    docker_backend.teardown(handle=handle)
+
+
+def test_what_is_ignored_does_not_get_in(docker_backend: Any, tmp_path: Path) -> None:
+    task_dir = write_task(tmp_path, f"{BASE}COPY . /context\nRUN test ! -e /context/secret\n")
+    (task_dir / "environment/secret").write_text("x")
+    with pytest.raises(BuildError):
+        docker_backend.build_environment(task_dir=task_dir)
+    (task_dir / "environment/.dockerignore").write_text("secret\n")
+    docker_backend.build_environment(task_dir=task_dir)
+
+
+# Containers
+
+
+def test_a_container_says_whose_it_is_and_has_its_limits(
+    launch_task: LaunchTask, engine: Any
+) -> None:
+    limits = Limits(cpus=1.5, memory_mb=256, storage_mb=500, network=False, lifetime_sec=900)
+    sandbox = launch_task(limits=limits)
+    found = engine.inspect_container(sandbox.handle.handle_id)
+    labels = found["Config"]["Labels"]
+    assert labels["aecbench.pid"] == str(os.getpid())
+    assert labels["aecbench.run"] == "conformance"
+    assert labels["aecbench.trial"] == "trial-0"
+    assert 900 < int(labels["aecbench.expires"]) - time.time() < 3600
+    host = found["HostConfig"]
+    assert host["NanoCpus"] == 1_500_000_000
+    assert host["Memory"] == host["MemorySwap"] == 256 * 1024**2
+    assert host["PidsLimit"] > 0
+    assert host["NetworkMode"] == "none"
+
+
+def test_more_processors_than_there_are_is_no_error(launch_task: LaunchTask) -> None:
+    assert launch_task(limits=Limits(cpus=4096)).output("echo fine") == "fine\n"
+
+
+def test_the_images_entry_point_and_health_check_do_not_run(launch_task: LaunchTask) -> None:
+    sandbox = launch_task(f'{BASE}ENTRYPOINT ["false"]\nHEALTHCHECK CMD touch /checked\n')
+    assert sandbox.output("echo fine") == "fine\n"
+
+
+def test_another_working_directory_is_the_workspace_too(launch_task: LaunchTask) -> None:
+    sandbox = launch_task("FROM python:3.11-slim\nWORKDIR /app\n")
+    assert sandbox.output("pwd; echo x > /workspace/y; cat y") == "/app\nx\n"
+    assert (sandbox.collect().workspace / "y").read_text() == "x\n"
+
+
+def test_the_images_user_runs_commands_but_not_the_clean_up(
+    launch_task: LaunchTask, tmp_path: Path
+) -> None:
+    sandbox = launch_task(f"{BASE}RUN chmod 777 /workspace\nUSER daemon\n")
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up/x").write_text("new")
+    sandbox.output("(setsid sleep 1000 &) >/dev/null 2>&1; touch mine")
+    uploads = {"/tests": tmp_path / "up"}
+    shown = sandbox.output("id -un; cat /tests/x; ls", uploads=uploads, exclusive=True)
+    assert shown == "daemon\nnewmine\n"
+    assert "sleep" not in sandbox.output("cat /proc/[0-9]*/comm")
+    assert sandbox.run("touch /tests/y").returncode != 0
+
+
+def test_an_image_without_tar_takes_uploads(launch_task: LaunchTask, tmp_path: Path) -> None:
+    sandbox = launch_task(f"{BASE}RUN rm /bin/tar\n")
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up/x").write_text("new")
+    sandbox.output("touch /tests/old")
+    for _ in range(2):
+        uploads = {"/tests": tmp_path / "up"}
+        assert sandbox.output("ls /tests", uploads=uploads, exclusive=True) == "x\n"
+
+
+def test_an_image_without_bash_is_a_launch_error(launch_task: LaunchTask, engine: Any) -> None:
+    before = {one["Id"] for one in engine.containers(all=True)}
+    with pytest.raises(LaunchError, match="bash"):
+        launch_task(f"{BASE}RUN rm /bin/bash\n")
+    assert {one["Id"] for one in engine.containers(all=True)} <= before
+
+
+def test_no_signal_from_inside_ends_a_container(launch_task: LaunchTask) -> None:
+    sandbox = launch_task()
+    sandbox.run("for s in {1..64}; do kill -$s 1; done")
+    assert sandbox.output("echo alive") == "alive\n"
+
+
+def test_orphans_are_reaped(launch_task: LaunchTask) -> None:
+    sandbox = launch_task()
+    sandbox.output("for i in {1..20}; do (setsid true &); done")
+    gone = "while grep -sq '^State:.Z' /proc/[0-9]*/status; do :; done"
+    sandbox.output(gone, timeout_sec=10)
+
+
+def test_commands_at_once_are_told_apart_at_a_deadline(launch_task: LaunchTask) -> None:
+    sandbox = launch_task()
+    with ThreadPoolExecutor(2) as threads:
+        ended = threads.submit(sandbox.run, "touch one; sleep 1000", timeout_sec=3)
+        sandbox.output("until [ -e one ]; do :; done")
+        other = threads.submit(sandbox.run, "touch two; until [ -e go ]; do :; done; echo lived")
+        assert ended.result().timed_out
+        sandbox.output("touch go")
+        assert other.result().stdout == "lived\n"
+
+
+def test_a_sandbox_ends_with_its_lifetime(launch_task: LaunchTask) -> None:
+    sandbox = launch_task(limits=Limits(lifetime_sec=3))
+    with pytest.raises(SandboxGone, match=r"^docker: the sandbox has outlived its lifetime$"):
+        sandbox.run("sleep 1000")
+    with pytest.raises(SandboxGone):
+        sandbox.run("true")
+
+
+# What goes wrong
+
+
+def test_a_container_killed_meanwhile_is_gone_but_its_files_are_not(
+    launch_task: LaunchTask, engine: Any
+) -> None:
+    sandbox = launch_task()
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(sandbox.run, "echo kept > x; touch /logs/x; sleep 1000")
+        wait_until(lambda: (sandbox.collect().logs / "x").exists())
+        engine.kill(sandbox.handle.handle_id)
+        with pytest.raises(SandboxGone, match=r"^docker: the container has died \(exit code 137\)"):
+            running.result()
+    for exclusive in (False, True):
+        with pytest.raises(SandboxGone, match=r"\A[^\n]+\Z"):
+            sandbox.run("true", exclusive=exclusive)
+    assert (sandbox.collect().workspace / "x").read_text() == "kept\n"
+
+
+def test_a_container_removed_meanwhile_is_gone(launch_task: LaunchTask, engine: Any) -> None:
+    sandbox = launch_task()
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(sandbox.run, "touch /logs/x; sleep 1000")
+        wait_until(lambda: (sandbox.collect().logs / "x").exists())
+        engine.remove_container(sandbox.handle.handle_id, force=True)
+        with pytest.raises(SandboxGone):
+            running.result()
+    with pytest.raises(SandboxGone):
+        sandbox.run("true")
+    with pytest.raises(SandboxGone):
+        sandbox.collect()
+    sandbox.teardown()
+
+
+def test_want_of_memory_is_no_result(launch_task: LaunchTask) -> None:
+    sandbox = launch_task(limits=Limits(memory_mb=64))
+    with pytest.raises(BackendError, match="out of memory"):
+        sandbox.run("exec python3 -c 'bytearray(500 << 20)'")
+    assert sandbox.run("kill -KILL $$").returncode == 137
+
+
+def test_a_fork_bomb_is_cleared_away(launch_task: LaunchTask) -> None:
+    sandbox = launch_task()
+    bomb = "(bomb() { bomb | bomb & }; bomb) >/dev/null 2>&1"
+    count = "cat x; cd /proc; set -- [0-9]*; echo $#"
+    assert sandbox.run(f"echo kept > x; {bomb}; sleep 1000", timeout_sec=3).timed_out
+    assert sandbox.output(count, exclusive=True) == "kept\n3\n"
+    sandbox.run(bomb)
+    assert sandbox.output(count, exclusive=True) == "kept\n3\n"
+
+
+def test_a_flood_of_output_is_capped(launch_task: LaunchTask) -> None:
+    result = launch_task().run("yes | head -c 200000000; echo; echo last", timeout_sec=60)
+    assert result.truncated
+    assert result.stdout.endswith("\nlast\n")
+    assert len(result.stdout) < 2 * 1024**2
+
+
+def test_replaced_tools_do_not_save_a_process(launch_task: LaunchTask) -> None:
+    sandbox = launch_task()
+    sandbox.output("for t in sleep kill rm; do printf '#!/bin/sh\\n' > $(type -P $t); done; true")
+    sandbox.output("(setsid bash -c 'while :; do read -t 1; done' &) >/dev/null 2>&1 </dev/zero")
+    assert sandbox.output("cd /proc; echo [0-9]*", exclusive=True).split()[0] == "1"
+    assert len(sandbox.output("cd /proc; echo [0-9]*").split()) == 3
+
+
+def test_files_that_the_host_cannot_take_are_a_transfer_error(launch_task: LaunchTask) -> None:
+    sandbox = launch_task()
+    sandbox.output("head -c 3000000 /dev/zero > big; touch small")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+    try:
+        with pytest.raises(TransferError, match=r"\A[^\n]+\Z"):
+            sandbox.collect()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (sandbox.collect().workspace / "big").stat().st_size == 3_000_000
+
+
+def test_the_reward_comes_home_however_much_the_agent_has_written(
+    launch_task: LaunchTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_aecbench.backends.docker.archives.TOTAL_CAP", 1_000_000)
+    sandbox = launch_task()
+    sandbox.output("head -c 3000000 /dev/zero > /logs/agent/big; echo 1 > /logs/verifier/reward")
+    sandbox.output("cp /logs/agent/big big; touch after")
+    artifacts = sandbox.collect()
+    assert (artifacts.logs / "verifier/reward").read_text() == "1\n"
+    assert [what.partition(" ")[0] for what in artifacts.skipped] == [
+        "logs/agent/big",
+        "workspace/big",
+    ]
+
+
+def test_a_very_deep_tree_is_left_out(launch_task: LaunchTask) -> None:
+    sandbox = launch_task()
+    deep = "import os; [(os.mkdir('deep'), os.chdir('deep')) for _ in range(300)]"
+    sandbox.output(f'touch near; python3 -c "{deep}"')
+    artifacts = sandbox.collect()
+    (skipped,) = artifacts.skipped
+    assert skipped.endswith("/deep (nested too deeply)")
+    assert (artifacts.workspace / "near").exists()
+
+
+# Keeping and cleaning up
+
+
+def test_a_kept_container_can_be_entered_and_is_left_alone(
+    launch_task: LaunchTask, docker_backend: Any, engine: Any
+) -> None:
+    sandbox = launch_task()
+    sandbox.output("echo evidence > x")
+    command = docker_backend.keep(sandbox.handle)
+    sandbox.teardown()
+    assert docker_backend.reap() == []
+    try:
+        entered = subprocess.run(
+            [*command.replace(" -it", "").split(), "-c", "cat x"], capture_output=True, text=True
+        )
+        assert entered.stdout == "evidence\n"
+    finally:
+        engine.remove_container(sandbox.handle.handle_id, force=True)
+
+
+def test_only_what_dead_processes_left_is_reaped(
+    launch_task: LaunchTask, docker_backend: Any, engine: Any, tmp_path: Path
+) -> None:
+    code = (
+        "import os, pathlib, sys; from pytest_aecbench.backends.docker import DockerBackend;"
+        "handle = DockerBackend().launch_trial(image_ref=sys.argv[1],"
+        "workspace_dir=pathlib.Path(sys.argv[2])); print(handle.handle_id, flush=True);"
+        "os.kill(os.getpid(), 9)"
+    )
+    alive = launch_task()
+    image_ref = docker_backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    argv = [sys.executable, "-c", code, image_ref, str(alive.workspace_dir)]
+    left = TrialHandle("docker", subprocess.run(argv, stdout=subprocess.PIPE).stdout.decode()[:-1])
+    name = engine.inspect_container(left.handle_id)["Name"].lstrip("/")
+    assert name in docker_backend.reap(dry_run=True)
+    assert exists(engine, left)
+    assert name in docker_backend.reap()
+    assert not exists(engine, left)
+    assert alive.output("echo alive") == "alive\n"
+
+
+# Whole runs
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    """A project whose tasks run on the engine."""
+    return Project(pytester, ("--aec-backend=docker",))
+
+
+def containers_of(project: Project, engine: Any) -> list[str]:
+    labels = [
+        f"aecbench.experiment={path.name}" for path in project.path.glob("artefacts/ledger/*")
+    ]
+    return [
+        one["Id"]
+        for label in labels
+        for one in engine.containers(all=True, filters={"label": label})
+    ]
+
+
+def start(project: Project, engine: Any, *arguments: str) -> subprocess.Popen[str]:
+    """Start pytest on a task that never ends, and wait until its agent works."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "tasks", *project.mode, *arguments],
+        cwd=project.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+    def agent_works() -> bool:
+        assert process.poll() is None, process.communicate()[0]
+        return any("sleep 4321" in shown for shown in processes_in(project, engine))
+
+    wait_until(agent_works)
+    return process
+
+
+def processes_in(project: Project, engine: Any) -> list[str]:
+    shown = []
+    for container in containers_of(project, engine):
+        if engine.inspect_container(container)["State"]["Running"]:
+            shown += [" ".join(line) for line in engine.top(container)["Processes"]]
+    return shown
+
+
+DOCKERFILE = {"environment/Dockerfile": BASE}
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
+def test_ctrl_c_leaves_no_container_and_no_zero(
+    project: Project, engine: Any, arguments: tuple[str, ...]
+) -> None:
+    project.task(solve="sleep 4321", files=DOCKERFILE)
+    process = start(project, engine, *arguments)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert containers_of(project, engine) == []
+    assert [one for one in project.records() if one["evaluation"]["validity"] == "scored"] == []
+
+
+def test_kill_9_leaves_what_can_be_reaped_and_no_zero(
+    project: Project, engine: Any, docker_backend: Any
+) -> None:
+    project.task(solve="sleep 4321", files=DOCKERFILE)
+    process = start(project, engine)
+    (container,) = containers_of(project, engine)
+    name = engine.inspect_container(container)["Name"].lstrip("/")
+    assert name not in docker_backend.reap()
+    process.kill()
+    process.communicate(timeout=60)
+    assert name in docker_backend.reap()
+    assert containers_of(project, engine) == []
+    assert [one for one in project.records() if one["evaluation"]["validity"] == "scored"] == []
+
+
+def test_a_container_that_dies_is_an_error_and_no_zero(project: Project, engine: Any) -> None:
+    project.task(solve="sleep 4321", files=DOCKERFILE)
+    process = start(project, engine)
+    (container,) = containers_of(project, engine)
+    engine.kill(container)
+    output, _ = process.communicate(timeout=60)
+    assert "the container has died" in output
+    assert project.record()["evaluation"]["validity"] != "scored"
+    assert containers_of(project, engine) == []
+
+
+def test_an_agent_that_wrecks_its_sandbox_is_scored_all_the_same(
+    project: Project, engine: Any
+) -> None:
+    wreck = (
+        "trap '' TERM\n(setsid sleep 4321 &) >/dev/null 2>&1\ncd /\n"
+        "rm -rf /workspace /tests /logs\nln -s /etc /logs\nyes | head -c 200000000\n"
+        "for i in {1..200}; do sleep 4321 & done\n"
+    )
+    project.task(solve=wreck, files=DOCKERFILE)
+    project.run()
+    evaluation = project.record()["evaluation"]
+    assert (evaluation["validity"], evaluation["reward"]) == ("scored", 0)
+    assert containers_of(project, engine) == []
+
+
+def test_an_agent_out_of_memory_is_an_error_and_no_zero(project: Project, engine: Any) -> None:
+    project.task(
+        toml="[environment]\nmemory_mb = 64\n",
+        solve="exec python3 -c 'bytearray(500 << 20)'",
+        files=DOCKERFILE,
+    )
+    project.run().stdout.fnmatch_lines(["*out of memory*"])
+    assert project.record()["evaluation"]["validity"] != "scored"
+    assert containers_of(project, engine) == []

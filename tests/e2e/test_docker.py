@@ -1,0 +1,104 @@
+"""The shipped tasks on a Docker engine: the same rewards as on this machine, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project import Project
+
+ROOT = Path(__file__).parents[2]
+TASKS = sorted(path.parent for path in (ROOT / "tasks").glob("*/*/task.toml"))
+AGENTS = ("oracle", "nop")
+
+pytestmark = pytest.mark.needs("docker")
+
+
+def rewards(directory: Path, *arguments: str) -> dict[tuple[str, str], float]:
+    """Run every shipped task in ``directory`` and return what each agent earned."""
+    directory.mkdir()
+    (directory / "tasks").symlink_to(ROOT / "tasks")
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    agents = [f"--aec-agent={agent}" for agent in AGENTS]
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "tasks", *agents, *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert result.returncode == pytest.ExitCode.TESTS_FAILED, result.stdout
+    found = {}
+    for path in (directory / "artefacts/ledger").glob("*/*.json"):
+        record = json.loads(path.read_text())
+        assert record["evaluation"]["validity"] == "scored", record["evaluation"]
+        assert record["warnings"] == []
+        found[record["task"]["task_id"], record["agent"]["name"]] = record["evaluation"]["reward"]
+    return found
+
+
+def containers_of(directory: Path) -> list[str]:
+    """Return the containers that exist of the experiments in ``directory``."""
+    import docker
+
+    found = []
+    for experiment in (directory / "artefacts/ledger").iterdir():
+        label = f"aecbench.experiment={experiment.name}"
+        found += docker.from_env().api.containers(all=True, filters={"label": label})
+    return found
+
+
+def test_rewards_are_those_of_the_local_backend(tmp_path: Path) -> None:
+    on_docker = rewards(tmp_path / "docker", "--aec-backend=docker", "-n4")
+    names = [str(task.relative_to(ROOT / "tasks")) for task in TASKS]
+    expected = {(name, agent): float(agent == "oracle") for name in names for agent in AGENTS}
+    assert on_docker == expected
+    assert on_docker == rewards(tmp_path / "local", "--aec-backend=local", "-n4")
+    assert containers_of(tmp_path / "docker") == []
+
+
+def test_the_sandbox_of_a_failed_trial_is_kept_and_can_be_entered(
+    pytester: pytest.Pytester,
+) -> None:
+    project = Project(pytester, ())
+    dockerfile = {"environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /workspace\n"}
+    project.task("civil/good", files=dockerfile)
+    project.task("civil/low", solve="echo mine > note.txt", files=dockerfile)
+    result = project.run("--aec-backend=docker", "--aec-keep=failed")
+    result.assert_outcomes(passed=1, failed=1)
+    (command,) = re.findall(r"^docker exec -it (.*) bash$", result.stdout.str(), re.MULTILINE)
+    name = command.split()[-1]
+    try:
+        argv = ["docker", "exec", name, "cat", "/workspace/note.txt"]
+        assert subprocess.run(argv, capture_output=True, text=True).stdout == "mine\n"
+        assert len(containers_of(project.path)) == 1
+    finally:
+        subprocess.run(["docker", "rm", "-f", name], capture_output=True, check=True)
+
+
+def test_what_a_dead_worker_left_is_removed_by_the_run_itself(pytester: pytest.Pytester) -> None:
+    project = Project(pytester, ("-n2",))
+    dockerfile = {"environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /workspace\n"}
+    project.task("civil/good", files=dockerfile)
+    project.task("civil/dies", files=dockerfile)
+    project.pytester.makeconftest(
+        """
+        import os, pytest
+
+        @pytest.fixture
+        def aec_execution(aec_execution, aec_task):
+            if aec_task.task_id == "civil/dies":
+                os.kill(os.getpid(), 9)
+            return aec_execution
+        """
+    )
+    result = project.run("--aec-backend=docker")
+    assert "1 passed, 1 error" in result.stdout.str()
+    validities = sorted(record["evaluation"]["validity"] for record in project.records())
+    assert validities == ["crashed", "scored"]
+    assert containers_of(project.path) == []

@@ -97,7 +97,6 @@ def _check(config: pytest.Config) -> None:
     from pytest_aecbench.ledger import Ledger
     from pytest_aecbench.lookup import backend_of
 
-    expect_trials(config)
     settings = settings_of(config)
     try:
         backend = backend_of(config)
@@ -111,6 +110,7 @@ def _check(config: pytest.Config) -> None:
         left_behind = underway.recover(settings.ledger_root)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
+    expect_trials(config)
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and reporter.verbosity >= 0:
         describe = getattr(backend, "describe", None)

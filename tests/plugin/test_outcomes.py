@@ -193,6 +193,30 @@ def test_a_backend_that_breaks_is_an_error_with_its_cause(anyhow: Project, stage
     assert (error["cause"], error["type"]) == (cause, kind)
 
 
+def test_a_backend_that_refuses_before_the_run_is_one_line(anyhow: Project) -> None:
+    anyhow.task()
+    anyhow.pytester.makeconftest(
+        """
+        from pytest_aecbench import LaunchError
+        from pytest_aecbench.backends.local import LocalBackend
+
+        class Refusing(LocalBackend):
+            def preflight(self):
+                raise LaunchError("nobody is at home; come back later")
+            def reap(self):
+                raise LaunchError("nobody is at home; come back later")
+
+        def pytest_aecbench_make_backend(config, name):
+            return Refusing()
+        """
+    )
+    result = anyhow.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    shown = result.stdout.str() + result.stderr.str()
+    assert shown.count("nobody is at home") == 1
+    assert anyhow.records() == []
+
+
 def test_a_provider_that_fails_is_an_error(anyhow: Project) -> None:
     anyhow.task()
     anyhow.pytester.makeconftest(

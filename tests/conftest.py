@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Generator
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 
 def _runs(*argv: str) -> bool:
@@ -50,6 +53,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in sorted(needs(item)):
         if not is_available(name):
             pytest.skip(f"this machine offers no {name}")
+
+
+@pytest.fixture(autouse=True)
+def one_test_at_a_time_on_the_engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep runs that remove what the dead left from tests that leave something behind."""
+    if "docker" not in needs(request.node):
+        yield
+        return
+    with FileLock(Path(tempfile.gettempdir(), "aecbench-engine-tests.lock")):
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

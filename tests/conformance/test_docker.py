@@ -523,7 +523,7 @@ def test_kill_9_leaves_what_can_be_reaped_and_no_zero(
     process.kill()
     process.communicate(timeout=60)
     assert name in docker_backend.reap()
-    assert containers_of(project, engine) == []
+    wait_until(lambda: not containers_of(project, engine))
     assert [one for one in project.records() if one["evaluation"]["validity"] == "scored"] == []
 
 

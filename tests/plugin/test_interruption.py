@@ -107,7 +107,12 @@ def test_kill_9_leaves_no_process_and_the_next_run_records_it(
 
 def worker_of(project: Project) -> int:
     """Return the process that has a trial under way."""
-    (note,) = project.path.glob("artefacts/ledger/*/.*.running")
+
+    def notes() -> list[Path]:
+        return list(project.path.glob("artefacts/ledger/*/.*.running"))
+
+    wait_until(lambda: len(notes()) == 1)  # the others are about to end
+    (note,) = notes()
     return int(json.loads(note.read_text().splitlines()[0])["aecbench.pid"])
 
 

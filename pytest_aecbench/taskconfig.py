@@ -109,7 +109,8 @@ class EnvironmentConfig(_Table):
     network_mode: Literal["public", "no-network"] | None = None
     os: Literal["linux"] = "linux"
     workdir: Annotated[
-        str | None, Field(pattern=r"^/[^\x00]*$", description="a path that starts with '/'")
+        str | None,
+        Field(pattern=r"^/[^\x00-\x1f\x7f]*$", description="a path that starts with '/'"),
     ] = None
     env: _Env = {}
 

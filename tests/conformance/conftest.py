@@ -38,10 +38,12 @@ def launch_task(docker_backend: Any, tmp_path: Path) -> Iterator[LaunchTask]:
     """Start a sandbox of a task with the given Dockerfile on each call; all are removed."""
     sandboxes: list[RunningSandbox] = []
 
-    def launch(dockerfile: str = BASE, limits: Limits | None = None) -> RunningSandbox:
+    def launch(
+        dockerfile: str = BASE, limits: Limits | None = None, toml: str = ""
+    ) -> RunningSandbox:
         trial = tmp_path / f"trial-{len(sandboxes)}"
         (trial / "workspace").mkdir(parents=True)
-        image_ref = docker_backend.build_environment(task_dir=write_task(trial, dockerfile))
+        image_ref = docker_backend.build_environment(task_dir=write_task(trial, dockerfile, toml))
         handle = docker_backend.launch_trial(
             image_ref=image_ref, workspace_dir=trial / "workspace", limits=limits
         )

@@ -241,6 +241,17 @@ def test_another_working_directory_is_the_workspace_too(launch_task: LaunchTask)
     assert (sandbox.collect().workspace / "y").read_text() == "x\n"
 
 
+@pytest.mark.parametrize("workdir", ["/srv/site", "/srv/$HOME and \\\\ more"])
+def test_a_workdir_in_the_task_goes_before_the_images(
+    launch_task: LaunchTask, workdir: str
+) -> None:
+    toml = f'[environment]\nworkdir = "{workdir}"\n'
+    sandbox = launch_task("FROM python:3.11-slim\nENV HOME=/x\nWORKDIR /app\n", toml=toml)
+    shown = workdir.replace("\\\\", "\\")
+    assert sandbox.output("pwd; echo x > /workspace/y; cat y") == f"{shown}\nx\n"
+    assert (sandbox.collect().workspace / "y").read_text() == "x\n"
+
+
 def test_the_images_user_runs_commands_but_not_the_clean_up(
     launch_task: LaunchTask, tmp_path: Path
 ) -> None:

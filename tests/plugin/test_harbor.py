@@ -70,6 +70,30 @@ def test_a_harbor_task_runs_unchanged(anyhow: Project) -> None:
     assert {"workspace/hello.txt", "workspace/data/seed.txt"} <= paths
 
 
+@pytest.mark.parametrize(
+    "mode", [pytest.param("namespaces", marks=pytest.mark.needs("namespaces")), "rewriting"]
+)
+@pytest.mark.parametrize("verifier", ["shared", "separate"])
+def test_a_workdir_in_the_task_goes_before_the_images(
+    project: Project, mode: str, verifier: str
+) -> None:
+    project.task(
+        toml=f'''
+            [environment]
+            workdir = "/srv/site"
+            [verifier]
+            environment_mode = "{verifier}"
+            ''',
+        solve="echo here > where.txt",
+        verify=None,
+        test_sh="[ $(cat where.txt) = here ] && [ $(cat /srv/site/where.txt) = here ] &&\n"
+        "echo 1 > /logs/verifier/reward.txt\n",
+        files={"environment/Dockerfile": "FROM ubuntu:24.04\nWORKDIR /app\n"},
+    )
+    project.run(f"--aec-local-mode={mode}").assert_outcomes(passed=1)
+    assert "workspace/where.txt" in {file["path"] for file in project.record()["outputs"]["files"]}
+
+
 @pytest.mark.needs("namespaces")
 def test_no_network_means_none_but_the_loopback(project: Project) -> None:
     project.task(

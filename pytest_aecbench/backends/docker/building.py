@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any
@@ -16,14 +18,12 @@ from docker.errors import ImageNotFound
 from filelock import FileLock
 
 from pytest_aecbench.backends.docker.engine import TROUBLE, connect, one_line, translated
-from pytest_aecbench.backends.local.unbuilt import digest_of
+from pytest_aecbench.backends.local.unbuilt import digest_of, read_environment
 from pytest_aecbench.errors import BuildError
 from pytest_aecbench.ownership import LABEL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from pytest_aecbench.taskconfig import EnvironmentConfig
 
 __all__ = ["Builder"]
 
@@ -49,7 +49,7 @@ class Builder:
 
     def build(self, task_dir: Path) -> str:
         """Return the reference of the task's image, which exists then."""
-        config = _read_config(task_dir)
+        config = read_environment(task_dir)
         context = task_dir / "environment"
         if (context / "docker-compose.yaml").exists():
             raise BuildError(
@@ -57,7 +57,7 @@ class Builder:
             )
         if config.docker_image:
             self._find_or_pull(config.docker_image)
-            return config.docker_image
+            return self._moved(config.docker_image, config.workdir)
         if not (context / "Dockerfile").is_file():
             raise BuildError(
                 f"{task_dir}: nothing to build; add environment/Dockerfile, "
@@ -74,6 +74,33 @@ class Builder:
                 if not self._is_there(api, tag) and not self._tag_another(api, digest, tag):
                     build = _Build(task_dir, tag, self._labels(digest), config.build_timeout_sec)
                     build.run(self._force)
+        return self._moved(tag, config.workdir)
+
+    def _moved(self, image: str, workdir: str | None) -> str:
+        """Return the image, or one like it that works in ``workdir``."""
+        if workdir is None:
+            return image
+        api = self._api()
+        with translated(BuildError, f"looking for {image}"):
+            found = api.inspect_image(image)
+        if found["Config"].get("WorkingDir") == workdir:
+            return image
+        digest = sha256(f"{found['Id']}\0{workdir}".encode()).hexdigest()
+        tag = f"aecbench/workdir:{digest[:12]}"
+        with _locked(api, digest):
+            if not self._is_there(api, tag):
+                escaped = re.sub(r"([\\$])", r"\\\1", workdir)
+                dockerfile = BytesIO(f"FROM {image}\nWORKDIR {escaped}\n".encode())
+                with translated(BuildError, f"moving {image} to {workdir}"):
+                    for said in api.build(
+                        fileobj=dockerfile,
+                        tag=tag,
+                        labels=self._labels(digest),
+                        rm=True,
+                        decode=True,
+                    ):
+                        if "error" in said:
+                            raise BuildError(f"docker: workdir {workdir!r}: {said['error']}")
         return tag
 
     def _labels(self, digest: str) -> dict[str, str]:
@@ -224,19 +251,6 @@ class _Build:
         self._output.append(done.stdout.decode(errors="replace"))
         if done.returncode != 0:
             raise self._failed(f"docker buildx ended with exit code {done.returncode}")
-
-
-def _read_config(task_dir: Path) -> EnvironmentConfig:
-    from pytest_aecbench.taskconfig import EnvironmentConfig, parse_config
-
-    try:
-        text = (task_dir / "task.toml").read_text("utf-8-sig")
-    except FileNotFoundError:
-        return EnvironmentConfig()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BuildError(f"{task_dir}/task.toml: cannot be read; {error}") from None
-    config = parse_config(text).config
-    return config.environment if config is not None else EnvironmentConfig()
 
 
 def _slug(name: str) -> str:

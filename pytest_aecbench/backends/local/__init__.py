@@ -21,7 +21,7 @@ from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.local.shell import check_environment, find_tool
-from pytest_aecbench.backends.local.unbuilt import UnbuiltImage, digest_of
+from pytest_aecbench.backends.local.unbuilt import UnbuiltImage, digest_of, read_environment
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
 
 if TYPE_CHECKING:
@@ -91,9 +91,10 @@ class LocalBackend:
     def build_environment(self, *, task_dir: Path) -> str:
         """Read the task's Dockerfile, where it has one; nothing is built."""
         context = task_dir / "environment"
+        workdir = read_environment(task_dir).workdir
         try:
-            image = UnbuiltImage.read(context, {"HOME": "/root", "PATH": _search_path()})
-            image_ref = f"local:sha256-{digest_of(context)[:16]}"
+            image = UnbuiltImage.read(context, {"HOME": "/root", "PATH": _search_path()}, workdir)
+            image_ref = f"local:sha256-{digest_of(context)[:16]}{workdir or ''}"
         except OSError as error:
             raise BuildError(f"{error.filename}: cannot be read; {error.strerror}") from None
         with self._lock:

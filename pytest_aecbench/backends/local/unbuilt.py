@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.backends.local.dockerfile import Dockerfile, read_dockerfile
 from pytest_aecbench.backends.local.layout import ROOTS, WORKSPACE
 from pytest_aecbench.backends.local.placing import place
+from pytest_aecbench.errors import BuildError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_aecbench.backends.local.dockerfile import Copy
     from pytest_aecbench.backends.local.layout import Layout
+    from pytest_aecbench.taskconfig import EnvironmentConfig
 
-__all__ = ["UnbuiltImage", "digest_of"]
+__all__ = ["UnbuiltImage", "digest_of", "read_environment"]
 
 # What programs need as the host has it; of trees, all that is in them.
 _SYSTEM = {"/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/usr", "/var"}
@@ -43,16 +45,18 @@ class UnbuiltImage:
     task_dirs: set[Path] = field(default_factory=set)
 
     @classmethod
-    def read(cls, context: Path, base_env: Mapping[str, str]) -> UnbuiltImage:
-        """Read the Dockerfile in ``context``, where there is one."""
+    def read(
+        cls, context: Path, base_env: Mapping[str, str], workdir: str | None = None
+    ) -> UnbuiltImage:
+        """Read the Dockerfile in ``context``, if there is one; ``workdir`` goes before its own."""
         path = context / "Dockerfile"
         dockerfile = read_dockerfile(path, base_env) if path.exists() else Dockerfile()
         notes = list(dockerfile.notes)
-        workdir = dockerfile.workdir or WORKSPACE
-        if _is_of_the_system(workdir):
-            notes.append(f"WORKDIR {workdir}: {WORKSPACE} stands in for it")
-            workdir = WORKSPACE
-        within = sorted({*ROOTS, workdir})
+        work = PurePosixPath(workdir or dockerfile.workdir or WORKSPACE)
+        if _is_of_the_system(work):
+            notes.append(f"WORKDIR {work}: {WORKSPACE} stands in for it")
+            work = WORKSPACE
+        within = sorted({*ROOTS, work})
         copies = {}
         for copy in dockerfile.copies:
             if any(copy.target.is_relative_to(root) for root in within):
@@ -61,7 +65,7 @@ class UnbuiltImage:
                 roots = ", ".join(map(str, within))
                 notes.append(f"{copy.instruction}: left out (not below {roots})")
         unique_notes = tuple(dict.fromkeys(notes))
-        return cls(workdir, dockerfile.env, tuple(copies.values()), unique_notes)
+        return cls(work, dockerfile.env, tuple(copies.values()), unique_notes)
 
     def stage(self, layout: Layout, rewrite: Callable[[str], str] | None = None) -> None:
         """Put its files where the sandbox's directories have none of their own."""
@@ -90,6 +94,20 @@ def _is_of_the_system(workdir: PurePosixPath) -> bool:
 
 def _blocks(path: Path) -> bool:
     return os.path.lexists(path) and (path.is_symlink() or not path.is_dir())
+
+
+def read_environment(task_dir: Path) -> EnvironmentConfig:
+    """Return what the task's ``task.toml`` says of its environment."""
+    from pytest_aecbench.taskconfig import EnvironmentConfig, parse_config
+
+    try:
+        text = (task_dir / "task.toml").read_text("utf-8-sig")
+    except FileNotFoundError:
+        return EnvironmentConfig()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildError(f"{task_dir}/task.toml: cannot be read; {error}") from None
+    config = parse_config(text).config
+    return config.environment if config is not None else EnvironmentConfig()
 
 
 def digest_of(directory: Path) -> str:

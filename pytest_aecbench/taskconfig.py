@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from pytest_aecbench.problems import dotted, hint, load_toml, model_problems, shown
 
@@ -46,6 +53,7 @@ _User = Annotated[
     str | None,
     BeforeValidator(lambda value: str(value) if type(value) is int else value),
     Field(pattern=r"^\w[\w.:-]*$", description="a user's name or number"),
+    WithJsonSchema({"type": ["string", "integer", "null"], "pattern": r"^\w[\w.:-]*$"}),
 ]
 
 

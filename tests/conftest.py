@@ -56,6 +56,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True)
+def no_user_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keep what the person who runs the tests has configured out of them."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-such-config"))
+
+
+@pytest.fixture(autouse=True)
 def one_test_at_a_time_on_the_engine(request: pytest.FixtureRequest) -> Iterator[None]:
     """Keep runs that remove what the dead left from tests that leave something behind."""
     if "docker" not in needs(request.node):

@@ -122,10 +122,16 @@ def dump_yaml(data: object) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Quotes what would be read as something else than text."""
+        """Quotes what would be read as something else, and keeps the lines of a prompt."""
 
         def represent_text(self, text: str) -> yaml.Node:
-            style = None if isinstance(_scalar(text), str) else "'"
+            style = None
+            if not text.replace("\n", "").isprintable():
+                style = '"'
+            elif "\n" in text:
+                style = "|"
+            elif not isinstance(_scalar(text), str):
+                style = "'"
             return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
         def ignore_aliases(self, data: object) -> bool:

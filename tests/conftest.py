@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml  # noqa: F401  (its C part cannot be imported anew, as runs in this process would)
 from filelock import FileLock
 
 

@@ -139,9 +139,7 @@ def test_a_bad_project_file_refuses_trials_and_nothing_else(
 def test_a_directory_in_place_of_the_project_file_is_one_line(project: Project) -> None:
     project.task()
     (project.path / "aec-bench.toml").mkdir()
-    assert refused(project.run()) == (
-        "aec-bench.toml: not a regular file; put a text file there"
-    )
+    assert refused(project.run()) == ("aec-bench.toml: not a regular file; put a text file there")
 
 
 def test_a_bad_users_file_refuses_trials_and_nothing_else(

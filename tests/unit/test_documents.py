@@ -114,7 +114,9 @@ def test_what_is_no_text_file_is_refused_without_reading_it(tmp_path: Path, read
     assert refusal(read, tmp_path) == "not a regular file; put a text file there"
     assert refusal(read, Path("/dev/zero")) == "not a regular file; put a text file there"
     (tmp_path / "binary").write_bytes(bytes(range(256)))
-    assert refusal(read, tmp_path / "binary") == "byte 128, b'\\x80', is not UTF-8; save it as UTF-8"
+    assert (
+        refusal(read, tmp_path / "binary") == "byte 128, b'\\x80', is not UTF-8; save it as UTF-8"
+    )
     huge = tmp_path / "huge"
     with huge.open("wb") as file:
         file.truncate(50 << 20)

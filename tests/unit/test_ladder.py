@@ -200,7 +200,10 @@ def test_the_root_is_the_nearest_directory_upward_with_a_project_file(here: Path
         ("repetitions: 0", "repetitions: 0 is not valid; use a whole number from 1"),
         ("repetitions: 1.5", "repetitions: 1.5 is not valid; use a whole number from 1"),
         ("repetitions: '2'", "repetitions: '2' is not valid; use a whole number from 1"),
-        ("disable_verification: yes", "disable_verification: 'yes' is not valid; use true or false"),
+        (
+            "disable_verification: yes",
+            "disable_verification: 'yes' is not valid; use true or false",
+        ),
         ("experiment_id: ../x", "experiment_id: '../x' is not valid; use 1 to 128 of the"),
         ("compute: {modal: x}", "compute.modal: 'x' is not valid; use "),
         (

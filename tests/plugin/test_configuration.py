@@ -107,10 +107,11 @@ def test_a_conflict_of_ini_and_project_is_said_in_one_line(anyhow: Project) -> N
     )
     result = anyhow.run("-q", "-W", "error")
     result.assert_outcomes(passed=1)
-    assert [line for line in result.outlines if "warning" in line] == [
+    (line,) = [line for line in result.outlines if "warning" in line]
+    assert line == (
         "aec: warning: tox.ini: aec_backend is 'docker' but "
         "aec-bench.toml: compute.backend is 'local'; the latter counts"
-    ]
+    )
 
 
 @pytest.mark.parametrize(

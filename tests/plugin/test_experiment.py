@@ -142,8 +142,7 @@ def test_disabled_verification_scores_nothing(anyhow: Project) -> None:
         ("agents: [{harness: command}]", "x.yaml: agents.0.parameters.command: missing; write a"),
         (
             "agents: [{harness: nop, model: $NOT_SET}]",
-            "x.yaml: agents.0.model: variable 'NOT_SET' is not set; set it or write "
-            "${NOT_SET:-default}",
+            "x.yaml: agents.0.model: variable 'NOT_SET' is not set; set it or write ${NOT_SET:-de",
         ),
         (
             "agents: [{harness: nop, client: {kind: x, settings: {key: $NOT_SET}}}]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def test_yaml_is_read_as_json_with_fewer_quotes(tmp_path: Path) -> None:
     }
 
 
-BOMB = "a: &a [x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("abcdef", "bcdefg"))
+BOMB = "a: &a [x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in pairwise("abcdefg"))
 
 
 @pytest.mark.parametrize(
@@ -129,25 +130,25 @@ def test_what_is_no_text_file_is_refused_without_reading_it(tmp_path: Path, read
 def test_any_bytes_are_keys_with_values_or_refused(tmp_path: Path, read: Read, data: bytes) -> None:
     path = tmp_path / "x"
     path.write_bytes(data)
+    message = None
     try:
-        found = read(path)
+        json.dumps(read(path), allow_nan=False)
     except SettingsError as error:
-        assert str(error).startswith(f"{path}: ")
-        assert "\n" not in str(error)
-    else:
-        json.dumps(found, allow_nan=False)
+        message = str(error)
+    assert message is None or (message.startswith(f"{path}: ") and "\n" not in message)
 
 
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(codec="utf-8")),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner),
-    max_leaves=10,
-)  # fmt: skip
+    st.none() | st.booleans() | st.integers() | FLOATS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
 
 
 @ANYHOW
-@given(data=st.dictionaries(st.text(st.characters(codec="utf-8")), JSON, min_size=1))
+@given(data=st.dictionaries(TEXT, JSON, min_size=1, max_size=3))
 def test_what_is_written_is_read_back_as_it_was(tmp_path: Path, data: dict[str, Any]) -> None:
     path = tmp_path / "x.yaml"
     path.write_bytes(dump_yaml(data).encode())

@@ -266,10 +266,21 @@ def test_a_bad_users_file_is_one_line(here: Path, text: str, problem: str) -> No
     assert str(caught.value).startswith(f"xdg/aec-bench/config.json: {problem}")
 
 
-WORDS = st.sampled_from(
-    [*ExperimentConfig.model_fields, "harness", "model", "paths", "tasks", "ledger_root", "domains"]
-    + ["resource_limits", "memory_mb", "backend", "lifecycle", "client", "parameters", "kind"]
-) | st.text(max_size=3)
+OTHER_KEYS = [
+    "backend",
+    "client",
+    "domains",
+    "harness",
+    "kind",
+    "ledger_root",
+    "lifecycle",
+    "memory_mb",
+    "model",
+    "parameters",
+    "paths",
+    "resource_limits",
+]
+WORDS = st.sampled_from([*ExperimentConfig.model_fields, *OTHER_KEYS]) | st.text(max_size=3)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | WORDS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=3),

@@ -164,7 +164,7 @@ class ComputeConfig(_Table):
     """Where trials run; what is no key here is the table of the backend of that name."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, _Settings] = Field(init=False)
+    __pydantic_extra__: dict[str, _Settings]
 
     backend: _Text = None
     resource_limits: ResourceLimits = ResourceLimits()
@@ -188,7 +188,7 @@ class ExperimentConfig(_Table):
         list[AgentEntry] | None,
         Field(min_length=1, description="a list of at least one agent"),
     ] = None
-    compute: ComputeConfig = ComputeConfig()
+    compute: ComputeConfig = ComputeConfig()  # type: ignore[call-arg]  # mypy takes extra for a field
     repetitions: _Count = None
     disable_verification: Annotated[bool | None, Field(description="true or false")] = None
 
@@ -216,7 +216,7 @@ class ProjectConfig(_Table):
 
     project: ProjectTable = ProjectTable()
     paths: PathsConfig = PathsConfig()
-    compute: ComputeConfig = ComputeConfig()
+    compute: ComputeConfig = ComputeConfig()  # type: ignore[call-arg]  # mypy takes extra for a field
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

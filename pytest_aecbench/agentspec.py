@@ -2,64 +2,117 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.variables import expand_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["AgentSpec", "JSONScalar", "parse_agents"]
+__all__ = ["HARNESS", "NAME", "AgentSpec", "JSONValue", "agents_from", "parse_agents"]
 
-JSONScalar: TypeAlias = "str | int | float | bool | None"
+JSONValue: TypeAlias = "str | int | float | bool | list[JSONValue] | dict[str, JSONValue] | None"
+
+NAME = "[A-Za-z0-9_.:-]+"
+HARNESS = r"[A-Za-z_][\w.-]*"
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<spec>.+)", re.DOTALL)
-_HARNESS = re.compile(r"[A-Za-z_][\w.-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentSpec:
-    """A named way to attempt a task; the name is for people, the rest is its identity."""
+    """A named way to attempt a task; the name is for people, the rest is its identity.
+
+    ``client`` is as the user wrote it, with the names of variables and not their values.
+    """
 
     name: str
     harness: str
     model: str | None = None
-    parameters: Mapping[str, JSONScalar] = field(default_factory=dict)
+    parameters: Mapping[str, JSONValue] = field(default_factory=dict)
+    system_prompt: str | None = None
+    client: Mapping[str, JSONValue] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
 
+    @property
+    def system_prompt_sha256(self) -> str | None:
+        """What identifies the system prompt, if there is one."""
+        if self.system_prompt is None:
+            return None
+        return hashlib.sha256(self.system_prompt.encode("utf-8", "replace")).hexdigest()
+
+    def client_settings(self, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+        """Return ``client`` with its variables filled in."""
+        return dict(expand_in(self.client, f"{self.name}: client", environ))
+
     def identity(self) -> dict[str, object]:
         """Return what makes this agent differ from another one, as JSON-able data."""
+        rest = {"system_prompt_sha256": self.system_prompt_sha256, "client": dict(self.client)}
         return {
             "harness": self.harness,
             "model": self.model,
             "parameters": dict(sorted(self.parameters.items())),
+            **{name: value for name, value in rest.items() if value},
         }
 
 
 def parse_agents(texts: Sequence[str], where: str) -> tuple[AgentSpec, ...]:
-    """Read agents as the user writes them: ``[NAME=]HARNESS[:MODEL]`` or ``command:SHELL``."""
-    agents: dict[str, AgentSpec] = {}
-    for text in texts:
-        agent = _parse(text, where)
-        if agent.name in agents:
+    """Read agents as the user types them: ``[NAME=]HARNESS[:MODEL]`` or ``command:SHELL``."""
+    agents = [_parse(text, where) for text in texts]
+    return _distinct(agents, where, [f", as in 'other={_unnamed(text)}'" for text in texts])
+
+
+def agents_from(
+    entries: Sequence[Mapping[str, Any]], where: str, environ: Mapping[str, str] = os.environ
+) -> tuple[AgentSpec, ...]:
+    """Read agents as an experiment lists them, filling in the variables of their models."""
+    agents = []
+    for index, entry in enumerate(entries):
+        here = f"{where}.{index}"
+        harness, parameters = entry["harness"], entry.get("parameters") or {}
+        if harness == "command" and not str(parameters.get("command") or "").strip():
+            raise SettingsError(f"{here}.parameters.command: missing; write a shell command there")
+        model = expand_in(entry.get("model"), f"{here}.model", environ)
+        about = str(parameters["command"]) if harness == "command" else model
+        agent = AgentSpec(
+            entry.get("name") or (f"{harness}:{_slug(about)}" if about else harness),
+            harness,
+            model,
+            parameters,
+            entry.get("system_prompt"),
+            entry.get("client") or {},
+        )
+        expand_in(agent.client, f"{here}.client", environ)  # to be refused now or not at all
+        agents.append(agent)
+    return _distinct(agents, where, [""] * len(agents))
+
+
+def _distinct(
+    agents: Sequence[AgentSpec], where: str, examples: Sequence[str]
+) -> tuple[AgentSpec, ...]:
+    """Refuse agents that nobody could tell apart."""
+    known: dict[str, AgentSpec] = {}
+    for agent, example in zip(agents, examples, strict=True):
+        if agent.name in known:
             raise SettingsError(
-                f"{where}: two agents are named {agent.name!r}; "
-                f"name them apart, as in 'other={_unnamed(text)}'"
+                f"{where}: two agents are named {agent.name!r}; name them apart{example}"
             )
-        for other in agents.values():
+        for other in known.values():
             if other.identity() == agent.identity():
                 raise SettingsError(
                     f"{where}: {other.name!r} and {agent.name!r} are the same agent; "
                     "to run one several times use --aec-repetitions"
                 )
-        agents[agent.name] = agent
-    return tuple(agents.values())
+        known[agent.name] = agent
+    return tuple(known.values())
 
 
 def _unnamed(text: str) -> str:
@@ -71,7 +124,7 @@ def _parse(text: str, where: str) -> AgentSpec:
     named = _NAMED.fullmatch(text)
     spec = _unnamed(text).strip()
     harness, _, rest = spec.partition(":")
-    if not _HARNESS.fullmatch(harness):
+    if not re.fullmatch(HARNESS, harness):
         raise SettingsError(
             f"{where}: {text!r} does not name an agent; use HARNESS, HARNESS:MODEL, "
             "command:SHELL or a dotted path, with NAME= before it if you like"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.config import settings_of
-from pytest_aecbench.nodes import TaskDirectory, TaskFile, TaskTree, is_task
+import pytest
+
+from pytest_aecbench.config import is_worker, refusal_of, settings_of
+from pytest_aecbench.nodes import TaskDirectory, TaskFile, TaskTree, TrialItem, is_task
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
-
-    import pytest
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Directory | None:
@@ -35,3 +36,52 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names = [agent.name for agent in settings.agents]
         metafunc.parametrize("agent", settings.agents, ids=names)
         metafunc.parametrize("repetition", range(1, settings.repetitions + 1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let wrong settings end the run in one line, though they are first needed in collection."""
+    report = yield
+    if refusal := refusal_of(collector.config):
+        raise refusal
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Deselect the trials that the experiment does not ask for, as ``-k`` does."""
+    trials = [item for item in items if isinstance(item, TrialItem)]
+    left_out = {item for item in trials if not item.parent.is_selected}
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        session.config.hook.pytest_deselected(items=[t for t in trials if t in left_out])
+    if len(left_out) == len(trials) and not session.testsfailed:
+        _refuse_none(session.config, len({item.parent for item in trials}))
+
+
+_NONE_SELECTED = "aecbench_none_selected"
+
+
+def _refuse_none(config: pytest.Config, found: int) -> None:
+    """Refuse a run of an experiment that selects nothing: that is never what was meant."""
+    if not config.getoption("--aec-experiment"):
+        return
+    file = config.getoption("--aec-experiment")
+    message = (
+        f"{file}: tasks: none of the {found} tasks found is selected; select some of them"
+        if found
+        else f"{file}: no tasks are found; name their directory, as in: pytest tasks"
+    )
+    if is_worker(config):  # whose word counts for nothing, so that the controller must say it
+        config.workeroutput[_NONE_SELECTED] = message  # type: ignore[attr-defined]
+    else:
+        raise pytest.UsageError(message)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object, error: object) -> None:
+    """Say what a worker could not."""
+    if message := getattr(node, "workeroutput", {}).get(_NONE_SELECTED):
+        raise pytest.UsageError(message)

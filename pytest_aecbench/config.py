@@ -1,21 +1,25 @@
-"""The settings of a pytest run, from its options and ini keys."""
+"""The settings of a pytest run, from its options, ini keys and configuration files."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_aecbench.ladder import Layer
     from pytest_aecbench.settings import Settings
 
 __all__ = [
     "expect_trials",
+    "freeze",
     "has_trials",
     "is_configured",
     "is_first_worker",
     "is_retried",
     "is_worker",
+    "refusal_of",
     "settings_of",
 ]
 
@@ -42,9 +46,13 @@ _KEYS = {
     "tasks_root": (None, "aec_tasks_root"),
     "ledger_root": (None, "aec_ledger_root"),
     "jobs_root": (None, "aec_jobs_root"),
+    # Not themselves settings: which file to read, and what to do with the settings.
+    "experiment": ("--aec-experiment", None),
+    "show_config": ("--aec-show-config", None),
 }
 
 _SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+_REFUSAL = pytest.StashKey[pytest.UsageError]()
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -52,19 +60,67 @@ def settings_of(config: pytest.Config) -> Settings:
     if _SETTINGS not in config.stash:
         # Imported here because most pytest runs have no use for it.
         from pytest_aecbench.errors import SettingsError
-        from pytest_aecbench.settings import resolve
 
-        handed_over = getattr(config, "workerinput", {}).get("aecbench", {})
         try:
-            config.stash[_SETTINGS] = resolve(config.rootpath, _given(config), **handed_over)
+            config.stash[_SETTINGS] = _thaw(config) if is_worker(config) else _resolve(config)
         except SettingsError as error:
-            raise pytest.UsageError(str(error)) from None
+            config.stash[_REFUSAL] = pytest.UsageError(*str(error).splitlines())
+            raise config.stash[_REFUSAL] from None
     return config.stash[_SETTINGS]
+
+
+def refusal_of(config: pytest.Config) -> pytest.UsageError | None:
+    """Return what was wrong with the settings, once they were asked for."""
+    return config.stash.get(_REFUSAL, None)
+
+
+def _resolve(config: pytest.Config) -> Settings:
+    from pytest_aecbench import ladder
+    from pytest_aecbench.settings import resolve
+    from pytest_aecbench.variables import DotEnv, load_dotenv
+
+    options, ini = _options(config), _ini_keys(config)
+    root = ladder.find_root(config.rootpath)
+    dotenv = DotEnv()
+    if root or options or ini:  # not in a project that has nothing to do with us
+        dotenv = load_dotenv(root or config.rootpath)
+        config.add_cleanup(dotenv.unload)
+    project = ladder.project_layer(root) if root else {}
+    experiment = {}
+    if path := options.get("experiment"):
+        experiment = ladder.experiment_layer(config.invocation_params.dir / str(path[0]))
+    return resolve(
+        root or config.rootpath,
+        {**ladder.user_layer(), **ini, **project, **experiment, **options},
+        secret_names=dotenv.secret,
+        notes=ladder.conflicts(ini, project),
+    )
+
+
+def freeze(config: pytest.Config) -> dict[str, Any]:
+    """Return the settings as workers get them, who read no file: it may have changed since."""
+    settings = settings_of(config)
+    return {
+        "root": str(settings.root),
+        "given": dict(settings.given),
+        "experiment_id": settings.experiment_id,
+        "run_id": settings.run_id,
+        "secret_names": settings.secret_names,
+    }
+
+
+def _thaw(config: pytest.Config) -> Settings:
+    from pytest_aecbench.settings import resolve
+
+    # Nothing, where the settings are wrong: the controller refuses the run if it has trials.
+    frozen = dict(getattr(config, "workerinput", {})["aecbench"])
+    root = Path(frozen.pop("root", config.rootpath))
+    return resolve(root, frozen.pop("given", {}), **frozen)
 
 
 def is_configured(config: pytest.Config) -> bool:
     """Tell whether the user set anything of ours, which makes it worth checking early."""
-    return bool(_given(config))
+    return bool(_options(config) or _ini_keys(config))
 
 
 _HAS_TRIALS = pytest.StashKey[bool]()
@@ -95,15 +151,23 @@ def is_first_worker(config: pytest.Config) -> bool:
     return bool(getattr(config, "workerinput", {"workerid": "gw0"})["workerid"] == "gw0")
 
 
-def _given(config: pytest.Config) -> dict[str, tuple[object, str]]:
-    """Return what the user set and where; an option goes before its ini key."""
-    given = {}
-    for name, (option, key) in _KEYS.items():
-        if option and _is_set(value := config.getoption(option)):
-            given[name] = (value, option)
-        elif key and _is_set(value := _ini(config, key)):
-            given[name] = (value, key)
-    return given
+def _options(config: pytest.Config) -> Layer:
+    """Return what was set on the command line."""
+    return {
+        name: (value, option)
+        for name, (option, _) in _KEYS.items()
+        if option and _is_set(value := config.getoption(option))
+    }
+
+
+def _ini_keys(config: pytest.Config) -> Layer:
+    """Return what pytest's own configuration sets."""
+    file = f"{config.inipath.name}: " if config.inipath else ""
+    return {
+        name: (value, f"{file}{key}")
+        for name, (_, key) in _KEYS.items()
+        if key and _is_set(value := _ini(config, key))
+    }
 
 
 def _ini(config: pytest.Config, key: str) -> object:

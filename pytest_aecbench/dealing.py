@@ -89,7 +89,8 @@ def expected_durations(config: pytest.Config, node_ids: Iterable[str]) -> list[f
 def _expected(config: pytest.Config, past: dict[tuple[str, str], float], node_id: str) -> float:
     path, _, name = node_id.partition("::")
     directory = (config.rootpath / path).parent
-    task_id = settings_of(config).task_id(directory)
+    settings = settings_of(config)
+    task_id = settings.task_id(directory)
     agent = name.partition("[")[2].rpartition("-")[0]
     if (task_id, agent) in past:
         return past[task_id, agent]
@@ -97,7 +98,8 @@ def _expected(config: pytest.Config, past: dict[tuple[str, str], float], node_id
         limits = Task.load(directory).config
     except TaskError:
         return 0.0
-    return limits.agent.timeout_sec + limits.verifier.timeout_sec
+    agent_timeout_sec = settings.timeout_override_sec or limits.agent.timeout_sec
+    return agent_timeout_sec + limits.verifier.timeout_sec
 
 
 def _past_durations(config: pytest.Config) -> dict[tuple[str, str], float]:

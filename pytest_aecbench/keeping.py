@@ -105,6 +105,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
             harness=agent.harness,
             model=agent.model,
             parameters=dict(agent.parameters),
+            system_prompt_sha256=agent.system_prompt_sha256,
         ),
         repetition=trial.repetition,
         attempt=trial.attempt,

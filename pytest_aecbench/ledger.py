@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import itertools
 import os
 import re
 import stat
@@ -70,6 +71,21 @@ class Ledger:
             _sync_directory(path.parent)
         return path
 
+    def keep_experiment(self, experiment_id: str, data: bytes) -> Path:
+        """Keep what an experiment is beside its records; where it changed, beside what it was."""
+        directory = self.root / experiment_id
+        path = directory / "experiment.yaml"
+        with _one_line(directory, "written"):
+            for number in itertools.count(2):
+                if not path.exists():
+                    with _temporary(directory, data) as temporary:
+                        _place(temporary, path)
+                    _sync_directory(directory)
+                if _without_comments(path.read_bytes()) == _without_comments(data):
+                    break
+                path = directory / f"experiment-{number}.yaml"
+        return path
+
     def check_writable(self, experiment_id: str | None = None) -> None:
         """Raise LedgerError unless a record could be written now."""
         directory = self.root / experiment_id if experiment_id else self.root
@@ -131,6 +147,10 @@ class Ledger:
                     else:
                         holds = f"holds {record.experiment_id}/{record.trial_id}.json"
                         yield LedgerProblem(directory / name, holds)
+
+
+def _without_comments(data: bytes) -> list[bytes]:
+    return [line for line in data.splitlines() if not line.startswith(b"#")]
 
 
 @contextlib.contextmanager

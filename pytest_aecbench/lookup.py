@@ -45,33 +45,34 @@ def backend_of(config: pytest.Config) -> ComputeBackend:
 
 def _make_backend(config: pytest.Config) -> ComputeBackend:
     settings = settings_of(config)
-    name = settings.backend
+    name, where = settings.backend, settings.where("backend", "--aec-backend")
     made = config.hook.pytest_aecbench_make_backend(config=config, name=name)
     if made is None:
         dotted, extra = BACKENDS.get(name, (name, None))
-        factory = _load(dotted, "--aec-backend", name, BACKENDS, extra)
+        factory = _load(dotted, where, name, BACKENDS, extra)
         from_settings = getattr(factory, "from_settings", None)
         made = from_settings(settings) if from_settings else factory()
     if not isinstance(made, ComputeBackend):
         methods = ("build_environment", "launch_trial", "execute_trial", "collect_outputs")
         missing = [method for method in (*methods, "teardown") if not hasattr(made, method)]
-        raise SettingsError(f"--aec-backend: {name!r} has no method {', '.join(missing)}")
+        raise SettingsError(f"{where}: {name!r} has no method {', '.join(missing)}")
     return made
 
 
 def make_agent(config: pytest.Config, spec: AgentSpec) -> Agent:
     """Make the agent that ``spec`` asks for."""
+    where = settings_of(config).where("agents", "--aec-agent")
     made = config.hook.pytest_aecbench_make_agent(config=config, spec=spec)
     if made is None:
         dotted = AGENTS.get(spec.harness, spec.harness)
-        made = _load(dotted, "--aec-agent", spec.harness, AGENTS)(spec)
+        made = _load(dotted, where, spec.harness, AGENTS)(spec)
     if not isinstance(made, Agent):
-        raise SettingsError(f"--aec-agent: {spec.harness!r} has no method run")
+        raise SettingsError(f"{where}: {spec.harness!r} has no method run")
     return made
 
 
 def _load(
-    dotted: str, option: str, name: str, known: Iterable[str], extra: str | None = None
+    dotted: str, where: str, name: str, known: Iterable[str], extra: str | None = None
 ) -> Any:
     """Import what ``dotted`` names; where it is no such path, say which names there are."""
     module_name, _, attribute = dotted.rpartition(".")
@@ -79,7 +80,7 @@ def _load(
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}? Known" if near else "known"
         raise SettingsError(
-            f"{option}: {name!r} is not known; {hint}: {', '.join(sorted(known))}, "
+            f"{where}: {name!r} is not known; {hint}: {', '.join(sorted(known))}, "
             "or the dotted path of a class"
         )
     try:
@@ -87,10 +88,10 @@ def _load(
     except ModuleNotFoundError as error:
         if extra is not None:
             raise SettingsError(
-                f"{option}: {name} is not installed; pip install 'pytest-aecbench[{extra}]'"
+                f"{where}: {name} is not installed; pip install 'pytest-aecbench[{extra}]'"
             ) from None
-        raise SettingsError(f"{option}: {name!r} cannot be imported; {error}") from None
+        raise SettingsError(f"{where}: {name!r} cannot be imported; {error}") from None
     found = getattr(module, attribute, None)
     if not callable(found):
-        raise SettingsError(f"{option}: {name!r} is no class; use the dotted path of one")
+        raise SettingsError(f"{where}: {name!r} is no class; use the dotted path of one")
     return found

@@ -176,6 +176,8 @@ class TaskDirectory(pytest.Directory):
 class TaskFile(pytest.Module):
     """A task's ``task.toml``, standing for a module with the template in it."""
 
+    is_selected = True
+
     @cached_property
     def task(self) -> Task:
         """The task, read and checked."""
@@ -234,6 +236,7 @@ class TaskFile(pytest.Module):
 
     def trials(self, task: Task, template: Iterable[pytest.Function]) -> list[TrialItem]:
         """Make the task's trials from a template worked out here or for a sibling."""
+        self.is_selected = settings_of(self.config).selection.takes(task)
         for name in task.markers:
             if marker := _marker(self.config, name):
                 self.add_marker(marker)
@@ -299,13 +302,13 @@ class TrialItem(pytest.Function):
         """What no attempt exceeds unless its own deadlines have failed."""
         from pytest_aecbench.trial import MARGIN_SEC
 
-        config = self.task.config
+        config, settings = self.task.config, settings_of(self.config)
         deadlines = (
             config.environment.build_timeout_sec
-            + config.agent.timeout_sec
+            + (settings.timeout_override_sec or config.agent.timeout_sec)
             + config.verifier.timeout_sec
         )
-        return deadlines * settings_of(self.config).timeout_multiplier + MARGIN_SEC
+        return deadlines * settings.timeout_multiplier + MARGIN_SEC
 
     @property
     def may_be_retried(self) -> bool:

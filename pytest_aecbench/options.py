@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.config import is_configured, is_worker
+from pytest_aecbench.config import is_configured, is_worker, settings_of
 
 if TYPE_CHECKING:
     import pytest
@@ -130,6 +130,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="ID",
         help="name the run's records in the ledger (default: exp-<date>-<time>-<random>)",
     )
+    add(
+        "--aec-experiment",
+        metavar="FILE",
+        help="an experiment.yaml that says which tasks, agents and compute; other options win over "
+        "what it says, one by one",
+    )
+    add(
+        "--aec-show-config",
+        action="store_true",
+        help="print every setting with where it comes from, and exit",
+    )
     ini = parser.addini
     ini("aec_agent", "agents to run, as for --aec-agent", type="linelist", default=[])
     ini("aec_repetitions", "as for --aec-repetitions", type="int", default=None)
@@ -145,7 +156,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ini("aec_progress", "as for --aec-progress", type="float", default=None)
     ini("aec_keep", "as for --aec-keep", type="string", default="")
     ini("aec_no_verify", "as for --aec-no-verify", type="bool", default=False)
-    ini("aec_tasks_root", "where task ids start, below rootdir (default: tasks)", default="")
+    ini("aec_tasks_root", "where task ids start (default: tasks)", default="")
     ini("aec_ledger_root", "where records go (default: artefacts/ledger)", default="")
     ini("aec_jobs_root", "where trials' files go (default: jobs)", default="")
 
@@ -156,3 +167,13 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_aecbench import lookup
 
         lookup.check_names(config)
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Print the settings instead of running anything, where that is asked for."""
+    if not config.getoption("--aec-show-config") or is_worker(config):
+        return None
+    from pytest_aecbench.showing import table
+
+    print(table(settings_of(config)))
+    return 0

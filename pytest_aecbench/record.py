@@ -128,6 +128,7 @@ class AgentIdentity(_Part):
     harness: str
     model: str | None = None
     parameters: Annotated[dict[str, JsonValue], BeforeValidator(_plain_input)] = {}
+    system_prompt_sha256: _Sha256 | None = None
 
 
 class Environment(_Part):

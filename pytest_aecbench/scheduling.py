@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.config import expect_trials, has_trials, is_worker, settings_of
+from pytest_aecbench.config import (
+    expect_trials,
+    freeze,
+    has_trials,
+    is_worker,
+    settings_of,
+)
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
 from pytest_aecbench.nodes import TrialItem, is_trial
 from pytest_aecbench.reusing import reusable_of
@@ -71,12 +77,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadSched
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
     """Tell each worker, also one that replaces another, which run it belongs to."""
-    settings = settings_of(node.config)
-    node.workerinput["aecbench_reusable"] = reusable_of(node.config)
-    node.workerinput["aecbench"] = {
-        "experiment_id": settings.experiment_id,
-        "run_id": settings.run_id,
-    }
+    frozen: dict[str, object] = {}
+    reusable: dict[str, str] = {}
+    with suppress(pytest.UsageError):  # said if there turn out to be trials
+        frozen, reusable = freeze(node.config), reusable_of(node.config)
+    node.workerinput["aecbench"] = frozen
+    node.workerinput["aecbench_reusable"] = reusable
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Resolve the settings before workers start, so that they inherit what ``.env`` sets."""
+    with suppress(pytest.UsageError):
+        settings_of(config)
 
 
 def _treat_sigterm_as_ctrl_c() -> None:
@@ -94,6 +107,7 @@ def _treat_sigterm_as_ctrl_c() -> None:
 def _check(config: pytest.Config) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
     from pytest_aecbench import underway
+    from pytest_aecbench.experiment import experiment_yaml
     from pytest_aecbench.ledger import Ledger
     from pytest_aecbench.lookup import backend_of
 
@@ -106,16 +120,24 @@ def _check(config: pytest.Config) -> None:
             raise SettingsError(f"--aec-keep: {settings.backend} keeps no sandboxes; leave it out")
         if reap := getattr(backend, "reap", None):
             reap()
-        Ledger(settings.ledger_root).check_writable(settings.experiment_id)
+        ledger = Ledger(settings.ledger_root)
+        ledger.check_writable(settings.experiment_id)
+        experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
+        ledger.keep_experiment(settings.experiment_id, experiment)
         left_behind = underway.recover(settings.ledger_root)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
     expect_trials(config)
     reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and settings.notes:
+        reporter.ensure_newline()
+        for note in settings.notes:
+            reporter.write_line(f"aec: warning: {note}", yellow=True)
     if reporter is not None and reporter.verbosity >= 0:
         describe = getattr(backend, "describe", None)
         reporter.ensure_newline()
-        reporter.write_line(f"aec: experiment {settings.experiment_id}")
+        known_as = (settings.experiment_id, settings.experiment_name, settings.project_name)
+        reporter.write_line(f"aec: experiment {', '.join(name for name in known_as if name)}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
         if settings.resume:
             count = len(reusable_of(config))

@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_aecbench.agentspec import AgentSpec, parse_agents
+from pytest_aecbench.agentspec import AgentSpec, agents_from, parse_agents
+from pytest_aecbench.backends import BACKENDS
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.ledger import Ledger, check_experiment_id
+from pytest_aecbench.problems import hint
+from pytest_aecbench.scrubbing import secrets_from
+from pytest_aecbench.selection import Selection
+from pytest_aecbench.variables import expand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pytest_aecbench.gates import Gate
@@ -24,22 +29,40 @@ LATEST = "latest"
 RERUN = ("all", "error", "failed")
 KEEP = ("all", "failed", "none")
 LOCAL_MODES = ("auto", "namespaces", "rewriting")
+WITHOUT_OPTIONS = ("docker", "local")
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything a run was asked to do."""
+    """Everything a run was asked to do.
+
+    ``given`` is what was set and where, as it was written: variables by name, nothing secret.
+    """
 
     root: Path
+    project_name: str | None
     tasks_root: Path
+    templates_root: Path
+    seeds_root: Path
     ledger_root: Path
+    feedback_root: Path
+    datasets_root: Path
     jobs_root: Path
+    experiment_name: str | None
+    description: str | None
+    dataset: str | None
+    selection: Selection
     agents: tuple[AgentSpec, ...]
     repetitions: int
     backend: str
+    backend_options: Mapping[str, object] = field(repr=False)  # may hold secrets
     local_mode: str
+    timeout_override_sec: float | None
+    memory_mb: int | None
+    cpus: float | None
+    concurrency: int | None
     threshold: float | None
     timeout_multiplier: float
     verify: bool
@@ -55,6 +78,18 @@ class Settings:
     force_build: bool
     experiment_id: str
     run_id: str
+    given: Mapping[str, tuple[object, str]] = field(repr=False)
+    secret_names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def where(self, name: str, otherwise: str) -> str:
+        """Return where a setting was given."""
+        return self.given.get(name, (None, otherwise))[1]
+
+    def secrets(self) -> dict[str, str]:
+        """Return this machine's credentials and what the project's ``.env`` keeps secret."""
+        private = {name: os.environ.get(name, "") for name in self.secret_names}
+        return secrets_from(os.environ, private)
 
     @property
     def experiment_ledger(self) -> Path:
@@ -79,6 +114,8 @@ def resolve(
     *,
     experiment_id: str | None = None,
     run_id: str | None = None,
+    secret_names: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> Settings:
     """Settle every setting: what was given, as (value, where it was given), else its default.
 
@@ -93,15 +130,37 @@ def resolve(
     def below_root(value: object, where: str) -> Path:
         return root / str(value)
 
+    backend = settle("backend", "local", _variable)
+    datasets_root = settle("datasets_root", "artefacts/datasets", below_root)
     return Settings(
         root=root,
+        project_name=settle("project_name", None, _optional_text),
         tasks_root=settle("tasks_root", "tasks", below_root),
+        templates_root=settle("templates_root", "templates", below_root),
+        seeds_root=settle("seeds_root", "seeds", below_root),
         ledger_root=settle("ledger_root", "artefacts/ledger", below_root),
+        feedback_root=settle("feedback_root", "artefacts/feedback", below_root),
+        datasets_root=datasets_root,
         jobs_root=settle("jobs_root", "jobs", below_root),
+        experiment_name=settle("experiment_name", None, _optional_text),
+        description=settle("description", None, _optional_text),
+        dataset=settle("dataset", None, _dataset(datasets_root)),
+        selection=Selection(
+            include_patterns=settle("include_patterns", (), _texts),
+            exclude_patterns=settle("exclude_patterns", (), _texts),
+            domains=settle("domains", (), _texts),
+            difficulties=settle("difficulties", (), _texts),
+            lifecycle=settle("lifecycle", (), _texts),
+        ),
         agents=settle("agents", ["oracle"], _agents),
         repetitions=settle("repetitions", 1, _count),
-        backend=settle("backend", "local", _text),
+        backend=backend,
+        backend_options=_backend_options(backend, given),
         local_mode=settle("local_mode", "auto", _choice(LOCAL_MODES)),
+        timeout_override_sec=settle("timeout_override_sec", None, _optional(_positive)),
+        memory_mb=settle("memory_mb", None, _optional(_count)),
+        cpus=settle("cpus", None, _optional(_positive)),
+        concurrency=settle("concurrency", None, _optional(_count)),
         threshold=settle("threshold", None, _share),
         timeout_multiplier=settle("timeout_multiplier", 1, _positive),
         verify=not settle("no_verify", False, _flag),
@@ -117,11 +176,54 @@ def resolve(
         force_build=settle("force_build", False, _flag),
         experiment_id=experiment_id or _settle_experiment_id(root, given),
         run_id=run_id or os.urandom(8).hex(),
+        given=given,
+        secret_names=tuple(secret_names),
+        notes=tuple(notes),
     )
 
 
-def _text(value: object, where: str) -> str:
-    return str(value)
+def _variable(value: object, where: str) -> str:
+    return str(expand_in(str(value), where))
+
+
+def _texts(value: object, where: str) -> tuple[str, ...]:
+    assert isinstance(value, (list, tuple))
+    return tuple(map(str, value))
+
+
+def _optional(check: Callable[[object, str], _T]) -> Callable[[object, str], _T | None]:
+    return lambda value, where: None if value is None else check(value, where)
+
+
+def _dataset(datasets_root: Path) -> Callable[[object, str], str | None]:
+    def check(value: object, where: str) -> str | None:
+        if value is None:
+            return None
+        name = str(value).partition("@")[0]
+        if "/" in name or not name.strip(".") or not (datasets_root / name).is_dir():
+            right = f"use NAME or NAME@VERSION of one in {datasets_root}"
+            raise SettingsError(f"{where}: dataset {value!r} is not there; {right}")
+        return str(value)
+
+    return check
+
+
+def _backend_options(backend: str, given: Mapping[str, tuple[object, str]]) -> dict[str, object]:
+    """Return the chosen backend's own table, with its variables filled in."""
+    options: dict[str, object] = {}
+    for name, (value, where) in given.items():
+        key, _, rest = name.partition(":")
+        table, _, option = rest.partition(":")
+        if key != "compute":
+            continue
+        if table in WITHOUT_OPTIONS:
+            raise SettingsError(f"{where}: the {table} backend has no options; leave it out")
+        if table not in BACKENDS and table != backend:
+            known = {"backend", "resource_limits", backend, *BACKENDS} - {*WITHOUT_OPTIONS}
+            raise SettingsError(f"{where}: unknown key; {hint(table, known)}")
+        if option and table == backend:
+            options[option] = expand_in(value, where)
+    return options
 
 
 def _optional_text(value: object, where: str) -> str | None:
@@ -142,6 +244,8 @@ def _flag(value: object, where: str) -> bool:
 
 def _agents(value: object, where: str) -> tuple[AgentSpec, ...]:
     assert isinstance(value, list)
+    if any(isinstance(entry, dict) for entry in value):
+        return agents_from(value, where)
     return parse_agents([str(text) for text in value], where)
 
 
@@ -203,19 +307,22 @@ def _choice(valid: tuple[str, ...]) -> Callable[[object, str], str]:
 
 
 def _settle_experiment_id(root: Path, given: Mapping[str, tuple[object, str]]) -> str:
+    named = given.get("experiment_id", (None, "experiment_id"))
     if "resume" not in given:
-        return _experiment_id(*given.get("experiment_id", (None, "experiment_id")))
+        return _experiment_id(*named)
     wanted, where = given["resume"]
-    if "experiment_id" in given:
+    if named[1] == "--aec-experiment-id":
         raise SettingsError(f"{where}: goes on with an experiment; leave --aec-experiment-id out")
+    if wanted == LATEST and named[0] is not None:  # an experiment.yaml says which one it is
+        wanted = named[0]
     ledger_root = root / str(given.get("ledger_root", ("artefacts/ledger", ""))[0])
     known = Ledger(ledger_root).experiments()
     if wanted == LATEST and known:
         return max(known, key=lambda name: (ledger_root / name).stat().st_mtime)
     if wanted not in known:
-        named = "no experiment" if wanted == LATEST else f"{wanted!r} is no experiment"
+        what = "no experiment" if wanted == LATEST else f"{wanted!r} is no experiment"
         raise SettingsError(
-            f"{where}: {named} in {ledger_root}; use {where}=ID with one of "
+            f"{where}: {what} in {ledger_root}; use {where}=ID with one of "
             f"{', '.join(known[-5:]) or 'those of earlier runs, of which there are none'}"
         )
     return str(wanted)

@@ -25,11 +25,11 @@ __all__ = ["attempt", "collect", "launch", "verify"]
 
 def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Path) -> Sandbox:
     """Start a sandbox whose working directory starts with what ``workspace_dir`` holds."""
-    config = trial.task.config.environment
+    config, settings = trial.task.config.environment, trial.settings
     env = trial.task.environment_env()
     limits = Limits(
-        cpus=config.cpus,
-        memory_mb=config.memory_mb,
+        cpus=settings.cpus or config.cpus,
+        memory_mb=settings.memory_mb or config.memory_mb,
         storage_mb=config.storage_mb,
         network=config.allow_internet,
         lifetime_sec=trial.agent_timeout_sec + trial.verifier_timeout_sec + MARGIN_SEC,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.taskconfig import TaskConfig
 
-__all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "expand", "is_task"]
+__all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "expand", "is_task", "read_text"]
 
 TASK_FILE = "task.toml"
 INSTRUCTION_FILE = "instruction.md"
@@ -59,7 +59,7 @@ def _has_our_tables(file: Path) -> bool:
     else:
         import tomli as tomllib
     try:
-        data = tomllib.loads(_read_text(file))
+        data = tomllib.loads(read_text(file))
     except (TaskError, ValueError, RecursionError):
         return False
     return any(isinstance(data.get(name), dict) for name in _OUR_TABLES)
@@ -83,7 +83,7 @@ class Task:
         parsed = ParsedConfig(None)
         problems = []
         try:
-            parsed = parse_config(_read_text(path / TASK_FILE))
+            parsed = parse_config(read_text(path / TASK_FILE))
         except TaskError as error:
             problems.append(str(error))
         problems += _located(path, parsed.problems)
@@ -277,7 +277,8 @@ def _shown(path: Path) -> str:
         return str(path)
 
 
-def _read_text(file: Path) -> str:
+def read_text(file: Path) -> str:
+    """Read a file that a person wrote, or raise a TaskError that says why it is none."""
     try:
         data = _read_bytes(file)
     except OSError as error:
@@ -305,7 +306,7 @@ def _read_bytes(file: Path) -> bytes:
 
 
 def _read_instruction(path: Path) -> str:
-    text = _read_text(path / INSTRUCTION_FILE)
+    text = read_text(path / INSTRUCTION_FILE)
     if not text.strip():
         raise TaskError(f"{_shown(path / INSTRUCTION_FILE)}: empty; write the prompt there")
     return text
@@ -320,7 +321,7 @@ def _first_file(directory: Path, names: tuple[str, ...]) -> Path | None:
 def _dockerfile_workdir(path: Path) -> PurePosixPath:
     """Return where the image starts, unless that takes more than reading to find out."""
     try:
-        lines = _WORKDIR.findall(_read_text(path / "environment" / "Dockerfile"))
+        lines = _WORKDIR.findall(read_text(path / "environment" / "Dockerfile"))
     except TaskError:
         lines = []
     if not lines or "$" in "".join(lines):

@@ -1,27 +1,23 @@
-"""The schema of ``task.toml``: models, defaults, and one line for each thing that is wrong.
-
-A field's description says what would be right; its error message ends with it.
-"""
+"""The schema of ``task.toml``: models, defaults, and one line for each thing that is wrong."""
 
 from __future__ import annotations
 
 import difflib
 import re
-import reprlib
-import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+from pytest_aecbench.problems import dotted, hint, load_toml, model_problems, shown
 
 __all__ = [
     "AgentConfig",
@@ -57,6 +53,7 @@ _User = Annotated[
     str | None,
     BeforeValidator(lambda value: str(value) if type(value) is int else value),
     Field(pattern=r"^\w[\w.:-]*$", description="a user's name or number"),
+    WithJsonSchema({"type": ["string", "integer", "null"], "pattern": r"^\w[\w.:-]*$"}),
 ]
 
 
@@ -186,20 +183,16 @@ class ParsedConfig(NamedTuple):
 def parse_config(text: str) -> ParsedConfig:
     """Read a ``task.toml``; each problem and warning is a line that starts with its key."""
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return ParsedConfig(None, (_syntax_problem(text, str(error)),))
-    except RecursionError:
-        return ParsedConfig(None, ("values are nested too deep; nest them less",))
-    except ValueError:
-        return ParsedConfig(None, ("a number has too many digits; write a smaller one",))
+        data = load_toml(text)
+    except ValueError as error:
+        return ParsedConfig(None, (str(error),))
     problems = _adopt_spellings(data)
     warnings = []
     for key, value, table in _foreign_keys(data):
         if key in _REFUSED:
             problems += [f"{key}: {_REFUSED[key]}"] if value else []
         elif key in _NO_EFFECT:
-            unmet = f"{key}: {_shown(value)} has no effect; the task runs without it"
+            unmet = f"{key}: {shown(value)} has no effect; the task runs without it"
             warnings += [unmet] if value else []
         elif key not in _INFORMATION and (hint := _hint(key.rpartition(".")[2], table)):
             warnings.append(f"{key}: unknown key; {hint}")
@@ -207,7 +200,7 @@ def parse_config(text: str) -> ParsedConfig:
     try:
         config = TaskConfig.model_validate(data)
     except ValidationError as error:
-        problems += map(_value_problem, error.errors(include_url=False))
+        problems += model_problems(error, TaskConfig)
     return ParsedConfig(None if problems else config, tuple(problems), tuple(warnings))
 
 
@@ -221,7 +214,7 @@ def _adopt_spellings(data: dict[str, Any]) -> list[str]:
         if theirs not in environment:
             continue
         size = environment.pop(theirs)
-        where = f"environment.{theirs}: {_shown(size)}"
+        where = f"environment.{theirs}: {shown(size)}"
         if not (megabytes := _megabytes(size)):
             problems.append(f"{where} is not valid; use a size such as '512M' or '2G'")
         elif environment.setdefault(ours, megabytes) != megabytes:
@@ -245,66 +238,15 @@ def _foreign_keys(data: dict[str, Any]) -> Iterator[tuple[str, Any, type[_Table]
     """Yield each key that our models lack, with its value and its table's model."""
     for key, value in data.items():
         if key not in TaskConfig.model_fields:
-            yield _dotted(key), value, TaskConfig
+            yield dotted(key), value, TaskConfig
         elif (table := _TABLES.get(key)) and isinstance(value, dict):
             for name in sorted(value.keys() - table.model_fields.keys()):
-                yield _dotted(key, name), value[name], table
+                yield dotted(key, name), value[name], table
 
 
 def _hint(name: str, table: type[_Table]) -> str | None:
     # Harbor's metadata is free text: only what looks like a slip there is worth a warning.
     free = table is MetadataConfig
-    near = difflib.get_close_matches(name, table.model_fields, n=1, cutoff=0.8 if free else 0.6)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return None if free else f"valid keys are {', '.join(map(repr, sorted(table.model_fields)))}"
-
-
-def _value_problem(error: ErrorDetails) -> str:
-    where = [part for part in error["loc"] if part != "[key]"]
-    return f"{_dotted(*where)}: {_shown(error['input'])} is not valid; use {_advice(error)}"
-
-
-def _advice(error: ErrorDetails) -> str:
-    if error["type"] == "literal_error":
-        choices = sorted(re.findall("'[^']*'", error["ctx"]["expected"]))
-        return f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]
-    head, *rest = map(str, error["loc"])
-    if head not in _TABLES:
-        return str(TaskConfig.model_fields[head].description)
-    return str(_TABLES[head].model_fields[rest[0]].description) if rest else "a table"
-
-
-_SYNTAX = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
-_BARE_WORDS = {
-    **dict.fromkeys(("null", "None", "nil"), "TOML has no null, leave the key out"),
-    **dict.fromkeys(("True", "False"), "write true or false"),
-}
-
-
-def _syntax_problem(text: str, message: str) -> str:
-    lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")
-    what, number, column = message, len(lines), 1
-    if match := _SYNTAX.fullmatch(message):
-        what, number, column = match[1], int(match[2] or len(lines)), int(match[3] or 1)
-    line = lines[min(number, len(lines)) - 1]
-    word = re.match(r"\w+", line[column - 1 :])
-    advice = _BARE_WORDS.get(word[0] if word else "", "write valid TOML")
-    return f"line {number}: {what[:1].lower()}{what[1:]} in {_shown(line.strip())}; {advice}"
-
-
-def _dotted(*parts: int | str) -> str:
-    """Join the parts of a key as TOML writes them, on one line."""
-    plain = (str(p) if re.fullmatch(r"[\w-]{1,80}", str(p)) else _shown(p) for p in parts)
-    return ".".join(plain)
-
-
-_short = reprlib.Repr()
-_short.maxstring = _short.maxother = _short.maxlong = 80
-
-
-def _shown(value: object) -> str:
-    try:
-        return _short.repr(value)
-    except ValueError:  # Python refuses to write out integers of thousands of digits
-        return "a huge number"
+    if free and not difflib.get_close_matches(name, table.model_fields, n=1, cutoff=0.8):
+        return None
+    return hint(name, table.model_fields)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 import uuid
 from contextlib import contextmanager, suppress
@@ -75,7 +74,8 @@ class Trial:
     @property
     def agent_timeout_sec(self) -> float:
         """How long the agent may take."""
-        return self.task.config.agent.timeout_sec * self.settings.timeout_multiplier
+        own = self.settings.timeout_override_sec or self.task.config.agent.timeout_sec
+        return own * self.settings.timeout_multiplier
 
     @property
     def verifier_timeout_sec(self) -> float:
@@ -87,7 +87,7 @@ class Trial:
         """Knows this machine's credentials and those that the task passes on."""
         from pytest_aecbench.scrubbing import Scrubber, secrets_from
 
-        task, secrets = self.task, secrets_from(os.environ)
+        task, secrets = self.task, self.settings.secrets()
         for env in (task.environment_env, task.verifier_env, task.solution_env):
             with suppress(TaskError):  # a variable that is not set is said where it is needed
                 secrets.update(secrets_from(env()))

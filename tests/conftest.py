@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml  # noqa: F401  (its C part cannot be imported anew, as runs in this process would)
 from filelock import FileLock
 
 
@@ -53,6 +54,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in sorted(needs(item)):
         if not is_available(name):
             pytest.skip(f"this machine offers no {name}")
+
+
+@pytest.fixture(autouse=True)
+def no_user_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keep what the person who runs the tests has configured out of them."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-such-config"))
 
 
 @pytest.fixture(autouse=True)

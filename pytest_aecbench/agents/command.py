@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pytest_aecbench.sandbox import Sandbox
     from pytest_aecbench.task import Task
 
-# What a program reads when nobody said otherwise; the host's own AGENT_… variables win.
+# What a program reads when nobody said otherwise; the agent's parameters of the same names win
+# over these, and the host's own AGENT_… variables over both.
 DEFAULTS = {
     "AGENT_MODEL": "",
     "AGENT_MAX_TOKENS": "16384",
@@ -28,6 +29,16 @@ class CommandAgent:
 
     def __init__(self, spec: AgentSpec) -> None:
         self.command = str(spec.parameters["command"])
+        self.told = {
+            **DEFAULTS,
+            **({"AGENT_MODEL": spec.model} if spec.model else {}),
+            **{
+                f"AGENT_{name.upper()}": str(value)
+                for name, value in spec.parameters.items()
+                if f"AGENT_{name.upper()}" in DEFAULTS
+            },
+            **({"AGENT_SYSTEM_PROMPT": spec.system_prompt} if spec.system_prompt else {}),
+        }
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Run the command."""
@@ -38,7 +49,7 @@ class CommandAgent:
         execution = sandbox.execute(
             self.command,
             env={
-                **{name: os.environ.get(name, value) for name, value in DEFAULTS.items()},
+                **{name: os.environ.get(name, value) for name, value in self.told.items()},
                 "AGENT_INSTRUCTION": task.instruction,
                 "AGENT_TOOLS_JSON": json.dumps(tools),
                 "AGENT_OUTPUT_PATH": str(task.output_path),

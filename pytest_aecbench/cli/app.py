@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
+from pytest_aecbench.cli import config, schema
 
 __all__ = ["app"]
 
@@ -26,3 +27,8 @@ def _say_version(
     if version:
         typer.echo(f"pytest-aecbench {__version__}")
         raise typer.Exit
+    config.load_environment()
+
+
+app.add_typer(config.app, name="config")
+app.command("schema")(schema.print_schema)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from pytest_aecbench import errors
 from pytest_aecbench import options as options_module
+from pytest_aecbench.cli import main
+from pytest_aecbench.runconfig import ExperimentConfig, ProjectConfig
 from tests.project import Project
 
 ROOT = Path(__file__).parents[2]
@@ -114,3 +118,62 @@ def test_the_workflow_for_github_works(project: Project) -> None:
     result = project.run(*shlex.split(command)[1:])
     assert result.ret == 0
     assert (project.path / "junit.xml").is_file()
+
+
+CONFIGURATION = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+
+
+def configuration(name: str) -> str:
+    """Return the example of that name."""
+    match = re.search(rf"<!-- example: {name} -->\n```\w+\n(.*?)```", CONFIGURATION, re.DOTALL)
+    assert match, name
+    return match[1]
+
+
+def test_the_commands_on_configuration_work(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project.path / "xdg"))
+    for name in ("electrical/one", "civil/two"):
+        project.task(name)
+    (project.path / "aec-bench.toml").write_text(configuration("project"))
+    (project.path / "experiment.yaml").write_text(configuration("experiment"))
+    user = project.path / "xdg/aec-bench/config.json"
+    user.parent.mkdir(parents=True)
+    user.write_text(configuration("user"))
+    commands = re.findall(r"^\$ (.*)$", CONFIGURATION, re.MULTILINE)
+    assert len(commands) == 12
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        if program == "pytest":
+            result = project.pytester.runpytest(*arguments)
+            assert result.ret in (0, 1), result.stdout.str()
+        else:
+            file = arguments[-1] if ">" in arguments else None
+            with pytest.raises(SystemExit) as ended:
+                main(arguments[: arguments.index(">")] if file else arguments)
+            assert not ended.value.code
+            if file:
+                (project.path / file).write_text(capsys.readouterr().out)
+                json.loads((project.path / file).read_text())
+    kept = [(record["experiment_id"], record["agent"]["name"]) for record in project.records()]
+    assert sorted(set(kept)) == [
+        (experiment, agent)
+        for experiment in ("again", "exp-20260412-001")
+        for agent in ("reference", "shell")
+    ]
+    assert {record["task"]["task_id"] for record in project.records()} == {"electrical/one"}
+
+
+@pytest.mark.parametrize("model", [ExperimentConfig, ProjectConfig])
+def test_every_key_of_a_configuration_file_is_in_the_docs(model: type[BaseModel]) -> None:
+    words = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"^\|.*", CONFIGURATION, re.M))))
+    keys = set(re.findall(r'"([a-z_]+)": {', json.dumps(model.model_json_schema()["$defs"])))
+    assert keys >= {"backend", "cpus"}
+    assert keys - words - {"properties", "items", "default"} == set()
+
+
+def test_every_ini_key_is_in_the_docs() -> None:
+    keys = re.findall(r'ini\("(aec_[a-z_]+)"', Path(options_module.__file__).read_text())
+    pages = CONFIGURATION + (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [key for key in keys if f"`{key}`" not in pages] == []

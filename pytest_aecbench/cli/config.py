@@ -1,0 +1,120 @@
+"""``aec-bench config``: which settings there are, and this user's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pytest_aecbench.cli.console import AsJson, print_json
+from pytest_aecbench.errors import SettingsError
+
+__all__ = ["app", "load_environment"]
+
+app = typer.Typer(help="Show settings, and set this user's defaults.", no_args_is_help=True)
+
+_Key = Annotated[str, typer.Argument(help="A setting, such as ledger_root.")]
+
+
+def load_environment() -> None:
+    """Let the project's ``.env`` fill in what the shell has not set."""
+    from pytest_aecbench.ladder import find_root
+    from pytest_aecbench.variables import load_dotenv
+
+    if root := find_root(Path.cwd()):
+        load_dotenv(root)
+
+
+@app.command()
+def view(as_json: AsJson = False) -> None:
+    """Show every setting with where it comes from: project, user or default.
+
+    What a run adds (options, an experiment, pytest's ini) shows in pytest --aec-show-config.
+
+    Example: aec-bench config view
+    """
+    from pytest_aecbench.ladder import settings_at
+    from pytest_aecbench.showing import rows, table
+
+    settings = settings_at(Path.cwd())
+    if as_json:
+        print_json([row._asdict() for row in rows(settings)])
+    else:
+        typer.echo(table(settings))
+
+
+@app.command("set")
+def set_(
+    key: _Key,
+    value: Annotated[str, typer.Argument(help="A path, from a project's root or absolute.")],
+    as_json: AsJson = False,
+) -> None:
+    """Set one of this user's defaults, which a project's aec-bench.toml overrides.
+
+    Example: aec-bench config set ledger_root ~/bench/ledger
+    """
+    from pytest_aecbench.ladder import check_user_value
+
+    found = {**_read(), key: check_user_value(key, value, "config set")}
+    _write(found)
+    _print(found, as_json)
+
+
+@app.command()
+def reset(
+    key: Annotated[str | None, typer.Argument(help="A setting; all of them without it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forget one of this user's defaults, or all.
+
+    Example: aec-bench config reset ledger_root
+    """
+    from pytest_aecbench.ladder import check_user_value
+
+    found: dict[str, str] = {}
+    if key is not None:
+        check_user_value(key, "-", "config reset")
+        found = {name: value for name, value in _read().items() if name != key}
+    _write(found)  # also where the file cannot be read, which is one reason to start anew
+    _print(found, as_json)
+
+
+def _read() -> dict[str, str]:
+    from pytest_aecbench.ladder import user_layer
+
+    return {name: str(value) for name, (value, _) in user_layer().items()}
+
+
+def _write(values: dict[str, str]) -> None:
+    """Put the whole file in place at once, so that no reader finds half of it."""
+    from pytest_aecbench.ladder import user_file
+
+    path = user_file()
+    if path is None:
+        raise SettingsError("config: this user has no home; set XDG_CONFIG_HOME")
+    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        temporary.replace(path)
+    except (OSError, UnicodeEncodeError) as error:
+        temporary.unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SettingsError(f"{path}: cannot be written, {reason.lower()}") from None
+
+
+def _print(values: dict[str, str], as_json: bool) -> None:
+    from pytest_aecbench.documents import shown_path
+    from pytest_aecbench.ladder import user_file
+
+    path = user_file()
+    assert path is not None
+    if as_json:
+        print_json(values)
+        return
+    typer.echo(f"{shown_path(path)}:{'' if values else ' nothing set'}")
+    for name, value in values.items():
+        typer.echo(f"  {name} = {value}")

@@ -1,0 +1,40 @@
+"""Which tasks an experiment is about: those that every rule allows."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_aecbench.task import Task
+
+__all__ = ["Selection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Rules on tasks; an empty one allows all. In a pattern ``*`` stands for anything."""
+
+    include_patterns: tuple[str, ...] = ()
+    exclude_patterns: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    difficulties: tuple[str, ...] = ()
+    lifecycle: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+    def takes(self, task: Task) -> bool:
+        """Tell whether the task is one of those meant."""
+        return (
+            (not self.include_patterns or _matches(task.task_id, self.include_patterns))
+            and not _matches(task.task_id, self.exclude_patterns)
+            and (not self.domains or task.domain in self.domains)
+            and (not self.difficulties or task.difficulty in self.difficulties)
+            and (not self.lifecycle or task.config.metadata.lifecycle in self.lifecycle)
+        )
+
+
+def _matches(task_id: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(task_id, pattern) for pattern in patterns)

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pytest_aecbench import __version__, underway
+from pytest_aecbench import __version__, spending, underway
 from pytest_aecbench.errors import classify
 from pytest_aecbench.ledger import Ledger
 from pytest_aecbench.record import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["begin", "keep", "properties"]
+__all__ = ["begin", "drop", "keep", "properties"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
@@ -55,8 +55,15 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
     record = _scrubbed(trial, _record(trial, _evaluation(trial, error)))
     Ledger(trial.settings.ledger_root).append(record)
     trial.kept = True
-    underway.end(trial.settings.ledger_root, record)
+    spending.add(trial.settings, record.cost.usd)
+    drop(trial)
     return record
+
+
+def drop(trial: Trial) -> None:
+    """Forget that the attempt is under way, as its record is kept or it came to nothing."""
+    settings = trial.settings
+    underway.end(settings.ledger_root, settings.experiment_id, trial.trial_id)
 
 
 def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:

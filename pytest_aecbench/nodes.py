@@ -278,6 +278,7 @@ class TrialItem(pytest.Function):
     error: BaseException | None = None
     reused: TrialRecord | None = None
     result: dict[str, str | int | float | bool | None] | None = None
+    not_run = False
 
     @property
     def task(self) -> Task:
@@ -336,8 +337,18 @@ class TrialItem(pytest.Function):
             self.reused = reused_record(self.config, self.trial)
             if self.reused is not None:
                 return
+            self.skip_if_spent()
             keeping.begin(self.trial)
         super().setup()
+
+    def skip_if_spent(self) -> None:
+        """Do not run where the run's other trials have cost all that it may cost."""
+        from pytest_aecbench.spending import is_spent
+
+        settings = settings_of(self.config)
+        if is_spent(settings):
+            self.not_run = True
+            pytest.skip(f"not run: --aec-max-cost of {settings.max_cost_usd:g} USD is reached")
 
     def runtest(self) -> None:
         """Compare the reward with the threshold."""

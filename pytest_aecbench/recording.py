@@ -34,6 +34,10 @@ def pytest_runtest_makereport(
             # A result that cannot be kept is lost, so stop before more is spent.
             report.outcome, report.longrepr = "failed", f"LedgerError: {error}"
             item.session.shouldstop = f"aec: {error}"
+    elif report.skipped and not item.trial.kept:
+        from pytest_aecbench import keeping
+
+        keeping.drop(item.trial)
     _scrub(report, item.trial.scrubber)
     report.user_properties = list(item.user_properties)
     if item.result is not None:
@@ -73,7 +77,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
-    from pytest_aecbench import underway
+    from pytest_aecbench import leases, underway
     from pytest_aecbench.lookup import backend_of
 
     backend = backend_of(config)
@@ -84,6 +88,7 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
             underway.recover(settings_of(config).ledger_root, interrupted=interrupted)
         if reap := getattr(backend, "reap", None):
             reap()
+        leases.end(settings_of(config).run_id)
 
 
 def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:

@@ -39,6 +39,8 @@ class Settings:
     agents: tuple[AgentSpec, ...]
     repetitions: int
     backend: str
+    concurrency: int | None
+    max_cost_usd: float | None
     local_mode: str
     threshold: float | None
     timeout_multiplier: float
@@ -101,6 +103,8 @@ def resolve(
         agents=settle("agents", ["oracle"], _agents),
         repetitions=settle("repetitions", 1, _count),
         backend=settle("backend", "local", _text),
+        concurrency=settle("concurrency", None, _optional_count),
+        max_cost_usd=settle("max_cost_usd", None, _optional_positive),
         local_mode=settle("local_mode", "auto", _choice(LOCAL_MODES)),
         threshold=settle("threshold", None, _share),
         timeout_multiplier=settle("timeout_multiplier", 1, _positive),
@@ -162,6 +166,10 @@ def _count(value: object, where: str) -> int:
     return int(number)
 
 
+def _optional_count(value: object, where: str) -> int | None:
+    return None if value is None else _count(value, where)
+
+
 def _whole(value: object, where: str) -> int:
     number = _number(value, where, "a whole number from 0")
     if number < 0 or number != int(number):
@@ -181,6 +189,10 @@ def _positive(value: object, where: str) -> float:
     if number <= 0:
         raise SettingsError(f"{where}: {value!r} is not valid; use a number above 0")
     return number
+
+
+def _optional_positive(value: object, where: str) -> float | None:
+    return None if value is None else _positive(value, where)
 
 
 def _share(value: object, where: str) -> float | None:

@@ -19,7 +19,6 @@ import pytest
 
 from pytest_aecbench.backends import Limits, TrialHandle
 from pytest_aecbench.backends.local import LocalBackend
-from pytest_aecbench.backends.local.layout import remove_tree
 from pytest_aecbench.errors import (
     BackendError,
     BuildError,
@@ -28,6 +27,7 @@ from pytest_aecbench.errors import (
     SettingsError,
     TransferError,
 )
+from pytest_aecbench.homes import remove_tree
 from tests.conformance.boxes import (
     MODES,
     NAMESPACE_MODES,

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.project import Project
+
+
+@pytest.fixture(autouse=True)
+def _own_machine(own_machine: Path) -> None:
+    """Let no test wait for another's trials."""
 
 
 @pytest.fixture(params=[(), ("-n0",), ("-n2",)], ids=["plain", "n0", "n2"])

@@ -17,12 +17,15 @@ from pytest_aecbench.backends import (
     TrialHandle,
 )
 from pytest_aecbench.backends.local.collecting import tidy
+from pytest_aecbench.backends.local.killing import kill_marked
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.local.shell import check_environment, find_tool
 from pytest_aecbench.backends.local.unbuilt import UnbuiltImage, digest_of
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.homes import left_homes, remove_tree
+from pytest_aecbench.machine import cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -194,6 +197,18 @@ class LocalBackend:
             running.sandbox.close()
             running.sandbox.layout.remove()
             self._running.pop(handle.handle_id, None)
+
+    def concurrency(self) -> int:
+        """Return how many trials at once are sensible here."""
+        return cores()
+
+    def reap(self, *, dry_run: bool = False) -> list[str]:
+        """Remove the sandboxes that dead runs left, with all that runs in them; name them."""
+        homes = left_homes(self.name)
+        for home in [] if dry_run else homes:
+            kill_marked(home.name)
+            remove_tree(home)
+        return [home.name for home in homes]
 
 
 def _search_path() -> str:

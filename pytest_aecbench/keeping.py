@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -39,6 +40,9 @@ __all__ = ["begin", "drop", "keep", "properties"]
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
 MAX_EXCERPT_CHARS = 2000
+# Nor do properties replace the record.
+MAX_DETAILS_NAMED = 100
+MAX_NAME_CHARS = 200
 
 
 def begin(trial: Trial) -> None:
@@ -86,7 +90,11 @@ def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]
         "aec.difficulty": record.task.difficulty,
         "aec.backend": record.environment.backend,
         "aec.error": evaluation.error.cause if evaluation.error else None,
-        **{f"aec.detail.{name}": value for name, value in evaluation.details.items()},
+        **{
+            f"aec.detail.{name}": value
+            for name, value in islice(evaluation.details.items(), MAX_DETAILS_NAMED)
+            if len(name) <= MAX_NAME_CHARS
+        },
     }
     return [(name, value) for name, value in found.items() if value is not None]
 

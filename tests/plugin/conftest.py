@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,9 @@ def anyhow(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Project
 def project(pytester: pytest.Pytester) -> Project:
     """A project run plainly."""
     return Project(pytester, ())
+
+
+@pytest.fixture
+def seconds(request: pytest.FixtureRequest) -> str:
+    """A number of seconds that no other process sleeps for."""
+    return f"{3600 + os.getpid()}.{abs(hash(request.node.nodeid)) % 10**6}"

@@ -364,10 +364,10 @@ class TrialItem(pytest.Function):
         reward = Reward(evaluation.reward, "reward.json", evaluation.details)
         trial(self.agent, self.repetition, self.trial, reward)
 
-    def reportinfo(self) -> tuple[Path, int | None, str]:
+    def reportinfo(self) -> tuple[Path, int, str]:
         """Point to the task rather than to the template."""
         task_id = settings_of(self.config).task_id(self.path.parent)
-        return self.path, None, f"{task_id}[{self.callspec.id}]"
+        return self.path, 0, f"{task_id}[{self.callspec.id}]"
 
     def repr_failure(  # type: ignore[override]
         self, excinfo: ExceptionInfo[BaseException]

@@ -41,15 +41,11 @@ def test_no_trial_starts_once_the_limit_is_reached(paid: Project, own_machine: P
     result = paid.run(*asked, "--aec-max-cost=1.5", "--junitxml=out.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     ran = len(paid.records())
-    assert ran == (3 if paid.mode != ("-n2",) else ran)
-    assert 3 <= ran <= 4  # another worker may have started one meanwhile
+    assert ran in ((3, 4) if paid.mode == ("-n2",) else (3,))  # another worker may be in one
     result.assert_outcomes(passed=ran, skipped=8 - ran)
+    cost = f"have cost {0.5 * ran:.2f} USD, --aec-max-cost is 1.5"
     result.stdout.fnmatch_lines(
-        [
-            f"*{8 - ran} trials not run: this run's attempts have cost {0.5 * ran:.2f} USD, "
-            "--aec-max-cost is 1.5",
-            "--aec-resume=mine runs them",
-        ]
+        [f"{8 - ran} trials not run: this run's attempts {cost}", "--aec-resume=mine runs them"]
     )
     skipped = [case.get("message") for case in ET.parse(paid.path / "out.xml").iter("skipped")]
     assert skipped == ["not run: --aec-max-cost of 1.5 USD is reached"] * (8 - ran)

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 
+import pytest
+
 from tests.plugin.test_interruption import start, wait_until, worker_of
 from tests.project import Project
 
@@ -36,11 +38,14 @@ def test_the_plan_names_the_run_and_its_trials_in_order(anyhow: Project) -> None
     assert plan["reused"] == {}
 
 
-def test_nothing_is_written_where_nothing_runs(anyhow: Project) -> None:
-    anyhow.task()
-    anyhow.run("--collect-only")
-    anyhow.run("--setup-plan")
-    assert not (anyhow.path / "jobs").exists()
+@pytest.mark.parametrize("arguments", [("--collect-only",), ("--collect-only", "-n2")])
+def test_nothing_is_written_where_nothing_runs(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
+    project.task()
+    project.run(*arguments)
+    project.run("--setup-plan")
+    assert not (project.path / "jobs").exists()
 
 
 def test_a_worker_that_replaces_another_is_told_the_same(project: Project, seconds: str) -> None:

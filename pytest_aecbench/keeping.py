@@ -242,7 +242,7 @@ def _excerpt(trial: Trial) -> str | None:
     if below is None:
         return None
     path = trial.workspace_dir / below
-    if path.resolve() != trial.workspace_dir.resolve() / below or not path.is_file():
+    if not path.is_file() or path.resolve() != trial.workspace_dir.resolve() / below:
         return None
     with path.open(encoding="utf-8", errors="replace") as file:
         return file.read(MAX_EXCERPT_CHARS)

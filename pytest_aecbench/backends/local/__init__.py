@@ -58,7 +58,7 @@ class LocalBackend:
             valid = ", ".join(map(repr, sorted(get_args(Mode))))
             raise SettingsError(f"local: mode {mode!r} is not valid; use one of {valid}")
         self._asked: Mode = mode
-        self._hidden = tuple(hidden)
+        self._hidden = tuple(path.resolve() for path in hidden)
         self._images: dict[str, UnbuiltImage] = {}
         self._running: dict[str, _Running] = {}
         self._lock = threading.Lock()
@@ -100,7 +100,11 @@ class LocalBackend:
         except OSError as error:
             raise BuildError(f"{error.filename}: cannot be read; {error.strerror}") from None
         with self._lock:
-            self._images.setdefault(image_ref, image).task_dirs.add(task_dir.resolve())
+            image = self._images.setdefault(image_ref, image)
+            task_dir = task_dir.resolve()
+            # Most are in a directory that is hidden anyway, and there may be thousands of them.
+            if not any(task_dir.is_relative_to(path) for path in self._hidden):
+                image.task_dirs.add(task_dir)
         return image_ref
 
     def notes(self, image_ref: str) -> tuple[str, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pytest_aecbench.cli.console import AsJson, print_json
+
+if TYPE_CHECKING:
+    from pytest_aecbench.leases import Lease
 
 __all__ = ["reap"]
 
@@ -25,6 +28,7 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
 
     Example: aec-bench reap --dry-run
     """
+    from pytest_aecbench import leases
     from pytest_aecbench.backends import BACKENDS, make_backend
     from pytest_aecbench.errors import AecBenchError
 
@@ -39,7 +43,12 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
             if backend is not None:
                 raise
             passed_over[name] = str(error)
-    recorded = _record(dry_run=dry_run)
+    recorded = []
+    for lease in leases.dead():
+        try:
+            recorded += _record(lease, dry_run=dry_run)
+        except AecBenchError as error:
+            passed_over[str(lease.ledger_root)] = str(error)
     if as_json:
         print_json(
             {
@@ -60,22 +69,20 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
         typer.echo(f"{verb} {trial['task_id']} ({trial['agent']}) in {trial['experiment']}")
 
 
-def _record(*, dry_run: bool) -> list[dict[str, str]]:
-    """Keep the records of trials that died with their runs; return what they are about."""
+def _record(lease: Lease, *, dry_run: bool) -> list[dict[str, str]]:
+    """Keep the records of trials that died with a run; return what they are about."""
     from pytest_aecbench import leases, underway
 
-    recorded = []
-    for lease in leases.dead():
-        for record in underway.recover(lease.ledger_root, dry_run=dry_run):
-            recorded.append(
-                {
-                    "trial_id": record.trial_id,
-                    "task_id": record.task.task_id,
-                    "agent": record.agent.name,
-                    "experiment": str(lease.ledger_root / record.experiment_id),
-                }
-            )
-        # Its workers may outlive a run a little, and leave more to record when they end.
-        if not dry_run and underway.is_quiet(lease.ledger_root):
-            leases.end(lease.run_id)
+    recorded = [
+        {
+            "trial_id": record.trial_id,
+            "task_id": record.task.task_id,
+            "agent": record.agent.name,
+            "experiment": str(lease.ledger_root / record.experiment_id),
+        }
+        for record in underway.recover(lease.ledger_root, dry_run=dry_run)
+    ]
+    # Its workers may outlive a run a little, and leave more to record when they end.
+    if not dry_run and underway.is_quiet(lease.ledger_root):
+        leases.end(lease.run_id)
     return recorded

@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    for name in ("plugin_load", "collection", "local_trials", "makespan", "ledger"):
+    for name in ("plugin_load", "collection", "local_trials", "noop_trials", "makespan", "ledger"):
         subprocess.run([sys.executable, HERE / f"{name}.py"], check=True)
 
 

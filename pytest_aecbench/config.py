@@ -28,6 +28,8 @@ _KEYS = {
     "agents": ("--aec-agent", "aec_agent"),
     "repetitions": ("--aec-repetitions", "aec_repetitions"),
     "backend": ("--aec-backend", "aec_backend"),
+    "concurrency": ("--aec-concurrency", "aec_concurrency"),
+    "max_cost_usd": ("--aec-max-cost", "aec_max_cost"),
     "local_mode": ("--aec-local-mode", "aec_local_mode"),
     "threshold": ("--aec-threshold", "aec_threshold"),
     "timeout_multiplier": ("--aec-timeout-multiplier", "aec_timeout_multiplier"),

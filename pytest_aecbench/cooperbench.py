@@ -12,23 +12,22 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import shlex
 import shutil
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_aecbench.backends import (
-    BACKENDS,
     BackendExecutionRequest,
     ComputeBackend,
     Limits,
     TrialHandle,
+    make_backend,
 )
-from pytest_aecbench.errors import BackendError, SandboxGone, SettingsError
+from pytest_aecbench.errors import BackendError, SandboxGone
+from pytest_aecbench.homes import make_home
 
 __all__ = ["EvalBackend", "ExecResult", "Sandbox", "get_backend"]
 
@@ -100,7 +99,7 @@ class EvalBackend:
         self, image: str, timeout: int = 600, workdir: str = "/workspace"
     ) -> Sandbox:
         """Start a sandbox of ``image`` that lasts ``timeout`` seconds."""
-        home = Path(tempfile.mkdtemp(prefix="aecbench-cooperbench-"))
+        home = make_home(getattr(self._backend, "name", "local"))
         try:
             for name in ("environment", "workspace"):
                 (home / name).mkdir()
@@ -119,16 +118,4 @@ class EvalBackend:
 
 def get_backend(name: str) -> EvalBackend:
     """Return the backend of this name."""
-    if name not in BACKENDS:
-        known = ", ".join(sorted(BACKENDS))
-        raise SettingsError(f"get_backend: {name!r} is not known; use one of {known}")
-    dotted, extra = BACKENDS[name]
-    module_name, _, attribute = dotted.rpartition(".")
-    try:
-        factory = getattr(importlib.import_module(module_name), attribute)
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"get_backend: {name} is not installed ({error}); "
-            f"pip install 'pytest-aecbench[{extra or name}]'"
-        ) from None
-    return EvalBackend(factory())
+    return EvalBackend(make_backend(name, "get_backend"))

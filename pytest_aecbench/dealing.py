@@ -16,15 +16,16 @@ from pytest_aecbench.config import settings_of
 from pytest_aecbench.errors import TaskError
 from pytest_aecbench.ledger import Ledger
 from pytest_aecbench.nodes import is_trial
+from pytest_aecbench.planning import order_of
 from pytest_aecbench.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pytest
     from xdist.workermanage import WorkerController
 
-__all__ = ["TrialScheduling", "expected_durations"]
+__all__ = ["TrialScheduling", "expected_durations", "longest_first"]
 
 RECENT_EXPERIMENTS = 10
 
@@ -48,8 +49,7 @@ class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no typ
                 return
             node_ids = next(iter(collections))
             self.collection = node_ids
-            durations = expected_durations(self.config, node_ids)
-            self.pending[:] = sorted(range(len(durations)), key=lambda i: -durations[i])
+            self.pending[:] = order_of(self.config)
             for node in self.nodes:  # the longest of all, before anything waits behind them
                 self._deal(node)
         for node in reversed(self.nodes):
@@ -78,6 +78,12 @@ class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no typ
             self._long.add(trial)
         self.pending.insert(0, trial)  # which is what is sent
         self._send_tests(node, 1)
+
+
+def longest_first(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:
+    """Return the tests' places in the order in which they are to be dealt."""
+    durations = expected_durations(config, node_ids)
+    return sorted(range(len(durations)), key=lambda number: -durations[number])
 
 
 def expected_durations(config: pytest.Config, node_ids: Iterable[str]) -> list[float]:
@@ -111,7 +117,6 @@ def _past_durations(config: pytest.Config) -> dict[tuple[str, str], float]:
     for experiment in recent[-RECENT_EXPERIMENTS:]:
         for record in ledger.records(experiment):
             if record.scored:
-                spent = record.timing.finished_at - record.timing.started_at
                 key = (record.task.task_id, record.agent.name)
-                found.setdefault(key, []).append(spent.total_seconds())
+                found.setdefault(key, []).append(record.timing.spent_sec)
     return {key: median(durations) for key, durations in found.items()}

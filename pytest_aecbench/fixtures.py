@@ -80,6 +80,7 @@ def aec_sandbox(
     aec_trial: Trial,
     aec_backend: ComputeBackend,
     aec_image: str,
+    aec_slot: None,
 ) -> Iterator[Sandbox]:
     """The trial's sandbox, started for it alone and removed after it, whatever happens."""
     from pytest_aecbench import stages

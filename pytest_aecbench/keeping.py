@@ -6,10 +6,11 @@ import hashlib
 import os
 import platform
 from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pytest_aecbench import __version__, underway
+from pytest_aecbench import __version__, spending, underway
 from pytest_aecbench.errors import classify
 from pytest_aecbench.ledger import Ledger
 from pytest_aecbench.record import (
@@ -34,11 +35,14 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["begin", "keep", "properties"]
+__all__ = ["begin", "drop", "keep", "properties"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
 MAX_EXCERPT_CHARS = 2000
+# Nor do properties replace the record.
+MAX_DETAILS_NAMED = 100
+MAX_NAME_CHARS = 200
 
 
 def begin(trial: Trial) -> None:
@@ -55,8 +59,15 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
     record = _scrubbed(trial, _record(trial, _evaluation(trial, error)))
     Ledger(trial.settings.ledger_root).append(record)
     trial.kept = True
-    underway.end(trial.settings.ledger_root, record)
+    spending.add(trial.settings, record.cost.usd)
+    drop(trial)
     return record
+
+
+def drop(trial: Trial) -> None:
+    """Forget that the attempt is under way, as its record is kept or it came to nothing."""
+    settings = trial.settings
+    underway.end(settings.ledger_root, settings.experiment_id, trial.trial_id)
 
 
 def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:
@@ -79,7 +90,11 @@ def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]
         "aec.difficulty": record.task.difficulty,
         "aec.backend": record.environment.backend,
         "aec.error": evaluation.error.cause if evaluation.error else None,
-        **{f"aec.detail.{name}": value for name, value in evaluation.details.items()},
+        **{
+            f"aec.detail.{name}": value
+            for name, value in islice(evaluation.details.items(), MAX_DETAILS_NAMED)
+            if len(name) <= MAX_NAME_CHARS
+        },
     }
     return [(name, value) for name, value in found.items() if value is not None]
 
@@ -228,7 +243,7 @@ def _excerpt(trial: Trial) -> str | None:
     if below is None:
         return None
     path = trial.workspace_dir / below
-    if path.resolve() != trial.workspace_dir.resolve() / below or not path.is_file():
+    if not path.is_file() or path.resolve() != trial.workspace_dir.resolve() / below:
         return None
     with path.open(encoding="utf-8", errors="replace") as file:
         return file.read(MAX_EXCERPT_CHARS)

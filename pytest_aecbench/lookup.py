@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.agentspec import AgentSpec
 
-__all__ = ["backend_of", "check_names", "make_agent"]
+__all__ = ["backend_of", "check_names", "concurrency_of", "make_agent"]
 
 _BACKEND = pytest.StashKey[ComputeBackend]()
 
@@ -57,6 +57,15 @@ def _make_backend(config: pytest.Config) -> ComputeBackend:
         missing = [method for method in (*methods, "teardown") if not hasattr(made, method)]
         raise SettingsError(f"{where}: {name!r} has no method {', '.join(missing)}")
     return made
+
+
+def concurrency_of(config: pytest.Config) -> int | None:
+    """Return how many trials may have a sandbox at once; None where nothing limits them."""
+    asked = settings_of(config).concurrency
+    if asked is not None:
+        return asked
+    own = getattr(backend_of(config), "concurrency", None)
+    return own() if own else None
 
 
 def make_agent(config: pytest.Config, spec: AgentSpec) -> Agent:

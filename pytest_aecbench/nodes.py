@@ -281,6 +281,7 @@ class TrialItem(pytest.Function):
     error: BaseException | None = None
     reused: TrialRecord | None = None
     result: dict[str, str | int | float | bool | None] | None = None
+    not_run = False
 
     @property
     def task(self) -> Task:
@@ -339,8 +340,18 @@ class TrialItem(pytest.Function):
             self.reused = reused_record(self.config, self.trial)
             if self.reused is not None:
                 return
+            self.skip_if_spent()
             keeping.begin(self.trial)
         super().setup()
+
+    def skip_if_spent(self) -> None:
+        """Do not run where the run's other trials have cost all that it may cost."""
+        from pytest_aecbench.spending import is_spent
+
+        settings = settings_of(self.config)
+        if is_spent(settings):
+            self.not_run = True
+            pytest.skip(f"not run: --aec-max-cost of {settings.max_cost_usd:g} USD is reached")
 
     def runtest(self) -> None:
         """Compare the reward with the threshold."""
@@ -356,10 +367,10 @@ class TrialItem(pytest.Function):
         reward = Reward(evaluation.reward, "reward.json", evaluation.details)
         trial(self.agent, self.repetition, self.trial, reward)
 
-    def reportinfo(self) -> tuple[Path, int | None, str]:
+    def reportinfo(self) -> tuple[Path, int, str]:
         """Point to the task rather than to the template."""
         task_id = settings_of(self.config).task_id(self.path.parent)
-        return self.path, None, f"{task_id}[{self.callspec.id}]"
+        return self.path, 0, f"{task_id}[{self.callspec.id}]"
 
     def repr_failure(  # type: ignore[override]
         self, excinfo: ExceptionInfo[BaseException]

@@ -41,6 +41,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "or the dotted path of a backend class. ini: aec_backend",
     )
     add(
+        "--aec-concurrency",
+        metavar="N",
+        help="how many trials may have a sandbox at once on this machine, in all runs of yours on "
+        "the backend and whatever -n says (default: the backend's own). ini: aec_concurrency",
+    )
+    add(
+        "--aec-max-cost",
+        metavar="USD",
+        help="start no further trial once those of this run have cost so much; --aec-resume runs "
+        "the rest later. ini: aec_max_cost",
+    )
+    add(
         "--aec-keep",
         metavar="WHICH",
         help="which sandboxes to leave for debugging, where the backend can: failed, all or none "
@@ -145,6 +157,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ini("aec_agent", "agents to run, as for --aec-agent", type="linelist", default=[])
     ini("aec_repetitions", "as for --aec-repetitions", type="int", default=None)
     ini("aec_backend", "as for --aec-backend", type="string", default="")
+    ini("aec_concurrency", "as for --aec-concurrency", type="int", default=None)
+    ini("aec_max_cost", "as for --aec-max-cost", type="float", default=None)
     ini("aec_local_mode", "as for --aec-local-mode", type="string", default="")
     ini("aec_threshold", "as for --aec-threshold", type="float", default=None)
     ini("aec_timeout_multiplier", "as for --aec-timeout-multiplier", type="float", default=None)

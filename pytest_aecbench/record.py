@@ -219,6 +219,12 @@ class Timing(_Part):
     collect: _Seconds | None = None
     teardown: _Seconds | None = None
 
+    @property
+    def spent_sec(self) -> float:
+        """How long the attempt took, but for the time it waited for its turn."""
+        spent = (self.finished_at - self.started_at).total_seconds()
+        return max(0.0, spent - (self.wait or 0.0))
+
 
 class Cost(_Part):
     """What the agent's model used; None is unknown, 0 is known to be nothing."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.scrubbing import Scrubber
 
+# What a report carries of each text; all of it goes from a worker to the controller.
+MAX_SHOWN_CHARS = 32_000
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
@@ -34,7 +37,12 @@ def pytest_runtest_makereport(
             # A result that cannot be kept is lost, so stop before more is spent.
             report.outcome, report.longrepr = "failed", f"LedgerError: {error}"
             item.session.shouldstop = f"aec: {error}"
+    elif report.skipped and not item.trial.kept:
+        from pytest_aecbench import keeping
+
+        keeping.drop(item.trial)
     _scrub(report, item.trial.scrubber)
+    _shorten(report)
     report.user_properties = list(item.user_properties)
     if item.result is not None:
         # Reports carry what else they are given to the controller.
@@ -73,7 +81,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
-    from pytest_aecbench import underway
+    from pytest_aecbench import leases, underway
     from pytest_aecbench.lookup import backend_of
 
     backend = backend_of(config)
@@ -84,6 +92,7 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
             underway.recover(settings_of(config).ledger_root, interrupted=interrupted)
         if reap := getattr(backend, "reap", None):
             reap()
+        leases.end(settings_of(config).run_id)
 
 
 def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
@@ -114,3 +123,20 @@ def _scrub(report: pytest.TestReport, scrubber: Scrubber) -> None:
         shown = str(report.longrepr)
         if (scrubbed := scrubber.text(shown)) != shown:
             report.longrepr = scrubbed
+
+
+def _shorten(report: pytest.TestReport) -> None:
+    """Leave out the middle of what is too long for anybody to read."""
+    report.sections = [(name, _ends_of(text)) for name, text in report.sections]
+    if report.longrepr is not None and not report.skipped:
+        shown = str(report.longrepr)
+        if (short := _ends_of(shown)) != shown:
+            report.longrepr = short
+
+
+def _ends_of(text: str) -> str:
+    left_out = len(text) - MAX_SHOWN_CHARS
+    if left_out <= 0:
+        return text
+    half = MAX_SHOWN_CHARS // 2
+    return f"{text[:half]}\n[{left_out} characters left out]\n{text[-half:]}"

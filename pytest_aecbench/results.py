@@ -38,6 +38,7 @@ class Results:
         self.started = time.monotonic()
         self.crashed = False
         self.others_failed = False
+        self.not_run = 0
         self._results: list[dict[str, str | int | float | bool | None]] = []
         config.pluginmanager.register(self, _NAME)
 
@@ -52,6 +53,7 @@ class Results:
         settled = report.when == "teardown" or is_retried(report)
         if settled and hasattr(report, "aecbench"):
             self._results.append(report.aecbench)
+        self.not_run += hasattr(report, "aecbench_not_run")
         self.crashed = self.crashed or is_crash(report)
         if report.failed and not is_trial(report.nodeid):
             self.others_failed = True

@@ -37,7 +37,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         if is_worker(config):
             expect_trials(config)
         else:
-            _check(config)
+            _check(config, [item.nodeid for item in session.items])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -61,7 +61,7 @@ def pytest_xdist_node_collection_finished(node: WorkerController, ids: Sequence[
     """Check what trials need, where workers run them."""
     if not has_trials(node.config) and any(map(is_trial, ids)):
         _treat_sigterm_as_ctrl_c()
-        _check(node.config)
+        _check(node.config, ids)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -104,9 +104,9 @@ def _treat_sigterm_as_ctrl_c() -> None:
             signal.signal(signal.SIGTERM, interrupt)
 
 
-def _check(config: pytest.Config) -> None:
+def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
-    from pytest_aecbench import underway
+    from pytest_aecbench import leases, planning, underway
     from pytest_aecbench.experiment import experiment_yaml
     from pytest_aecbench.ledger import Ledger
     from pytest_aecbench.lookup import backend_of
@@ -125,6 +125,8 @@ def _check(config: pytest.Config) -> None:
         experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
         ledger.keep_experiment(settings.experiment_id, experiment)
         left_behind = underway.recover(settings.ledger_root)
+        planning.freeze(config, node_ids, _order(config, node_ids))
+        leases.begin(settings.run_id, settings.ledger_root)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
     expect_trials(config)
@@ -144,3 +146,12 @@ def _check(config: pytest.Config) -> None:
             reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")
         if left_behind:
             reporter.write_line(f"aec: recorded {len(left_behind)} trials that died with their run")
+
+
+def _order(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:
+    """Return the order of the tests' places: that of dealing, if it is ours, else as collected."""
+    if config.getoption("dist", "no") != "load":
+        return list(range(len(node_ids)))
+    from pytest_aecbench.dealing import longest_first
+
+    return longest_first(config, node_ids)

@@ -58,6 +58,7 @@ class Settings:
     repetitions: int
     backend: str
     backend_options: Mapping[str, object] = field(repr=False)  # may hold secrets
+    max_cost_usd: float | None
     local_mode: str
     timeout_override_sec: float | None
     memory_mb: int | None
@@ -156,6 +157,7 @@ def resolve(
         repetitions=settle("repetitions", 1, _count),
         backend=backend,
         backend_options=_backend_options(backend, given),
+        max_cost_usd=settle("max_cost_usd", None, _optional(_positive)),
         local_mode=settle("local_mode", "auto", _choice(LOCAL_MODES)),
         timeout_override_sec=settle("timeout_override_sec", None, _optional(_positive)),
         memory_mb=settle("memory_mb", None, _optional(_count)),

@@ -164,7 +164,7 @@ class TrialResult:
     @classmethod
     def from_record(cls, record: TrialRecord) -> TrialResult:
         """Take from a record what a summary needs."""
-        evaluation, timing = record.evaluation, record.timing
+        evaluation = record.evaluation
         return cls(
             task_id=record.task.task_id,
             agent=record.agent.name,
@@ -180,7 +180,7 @@ class TrialResult:
             tokens_in=record.cost.tokens_in,
             tokens_out=record.cost.tokens_out,
             usd=record.cost.usd,
-            duration_sec=max(0.0, (timing.finished_at - timing.started_at).total_seconds()),
+            duration_sec=record.timing.spent_sec,
             trial_id=record.trial_id,
         )
 

@@ -15,7 +15,7 @@ from pytest_aecbench.record import TrialRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["begin", "end", "recover"]
+__all__ = ["begin", "end", "is_quiet", "recover"]
 
 # Starts with a dot, so that no reader of the ledger takes it for a record.
 _SUFFIX = ".running"
@@ -23,7 +23,7 @@ _SUFFIX = ".running"
 
 def begin(ledger_root: Path, record: TrialRecord) -> None:
     """Note an attempt, with the record to keep of it should its process die."""
-    note = _note(ledger_root, record)
+    note = _note(ledger_root, record.experiment_id, record.trial_id)
     lines = (json.dumps(Owner.current().labels()).encode(), record.to_json())
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -32,16 +32,18 @@ def begin(ledger_root: Path, record: TrialRecord) -> None:
         raise LedgerError(f"{note}: cannot be written, {error.strerror}") from None
 
 
-def end(ledger_root: Path, record: TrialRecord) -> None:
+def end(ledger_root: Path, experiment_id: str, trial_id: str) -> None:
     """Forget an attempt, whose record is kept by now."""
     with suppress(OSError):
-        _note(ledger_root, record).unlink()
+        _note(ledger_root, experiment_id, trial_id).unlink()
 
 
-def recover(ledger_root: Path, *, interrupted: bool = False) -> list[TrialRecord]:
+def recover(
+    ledger_root: Path, *, interrupted: bool = False, dry_run: bool = False
+) -> list[TrialRecord]:
     """Keep the records of attempts whose process is dead, and return them.
 
-    ``interrupted`` says that these processes were told to end.
+    ``interrupted`` says that these processes were told to end; a ``dry_run`` keeps nothing.
     """
     recovered = []
     for note in _notes(ledger_root):
@@ -55,18 +57,26 @@ def recover(ledger_root: Path, *, interrupted: bool = False) -> list[TrialRecord
             continue
         if interrupted:
             record = _as_interrupted(record)
+        if dry_run:
+            recovered.append(record)
+            continue
         try:
             Ledger(ledger_root).append(record)
             recovered.append(record)
         except LedgerError:
             if not note.with_name(f"{record.trial_id}.json").exists():
                 continue  # it could not be kept, so the note of it is all there is
-        end(ledger_root, record)
+        end(ledger_root, record.experiment_id, record.trial_id)
     return recovered
 
 
-def _note(ledger_root: Path, record: TrialRecord) -> Path:
-    return ledger_root / record.experiment_id / f".{record.trial_id}{_SUFFIX}"
+def is_quiet(ledger_root: Path) -> bool:
+    """Tell whether no attempt is under way, nor was when its process died."""
+    return not any(_notes(ledger_root))
+
+
+def _note(ledger_root: Path, experiment_id: str, trial_id: str) -> Path:
+    return ledger_root / experiment_id / f".{trial_id}{_SUFFIX}"
 
 
 def _notes(ledger_root: Path) -> Iterator[Path]:

@@ -74,6 +74,15 @@ def one_test_at_a_time_on_the_engine(request: pytest.FixtureRequest) -> Iterator
         yield
 
 
+@pytest.fixture
+def own_machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary directory that runs share with no other test's: slots, sandboxes, leases."""
+    directory = tmp_path_factory.mktemp("machine")
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    monkeypatch.setenv("TMPDIR", str(directory))
+    return directory / f"aecbench-{os.getuid()}"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +20,7 @@ __all__ = [
     "ComputeBackend",
     "Limits",
     "TrialHandle",
+    "make_backend",
 ]
 
 
@@ -123,3 +127,21 @@ BACKENDS: dict[str, tuple[str, str | None]] = {
     "docker": ("pytest_aecbench.backends.docker.DockerBackend", "docker"),
     "local": ("pytest_aecbench.backends.local.LocalBackend", None),
 }
+
+
+def make_backend(name: str, where: str) -> ComputeBackend:
+    """Make a built-in backend as it is without a run's settings; ``where`` is who named it."""
+    if name not in BACKENDS:
+        known = ", ".join(sorted(BACKENDS))
+        raise SettingsError(f"{where}: {name!r} is not known; use one of {known}")
+    dotted, extra = BACKENDS[name]
+    module_name, _, attribute = dotted.rpartition(".")
+    try:
+        factory = getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"{where}: {name} is not installed ({error}); "
+            f"pip install 'pytest-aecbench[{extra or name}]'"
+        ) from None
+    made: ComputeBackend = factory()
+    return made

@@ -8,6 +8,7 @@ import typer
 
 from pytest_aecbench import __version__
 from pytest_aecbench.cli import config, schema
+from pytest_aecbench.cli.reaping import reap
 
 __all__ = ["app"]
 
@@ -32,3 +33,6 @@ def _say_version(
 
 app.add_typer(config.app, name="config")
 app.command("schema")(schema.print_schema)
+
+
+app.command()(reap)

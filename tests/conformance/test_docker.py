@@ -439,8 +439,14 @@ def test_a_kept_container_can_be_entered_and_is_left_alone(
         engine.remove_container(sandbox.handle.handle_id, force=True)
 
 
+def test_twice_as_many_at_once_as_the_engine_has_processors(
+    docker_backend: Any, engine: Any
+) -> None:
+    assert docker_backend.concurrency() == 2 * engine.info()["NCPU"]
+
+
 def test_only_what_dead_processes_left_is_reaped(
-    launch_task: LaunchTask, docker_backend: Any, engine: Any, tmp_path: Path
+    launch_task: LaunchTask, docker_backend: Any, engine: Any, tmp_path: Path, own_machine: Path
 ) -> None:
     code = (
         "import os, pathlib, sys; from pytest_aecbench.backends.docker import DockerBackend;"
@@ -455,8 +461,10 @@ def test_only_what_dead_processes_left_is_reaped(
     name = engine.inspect_container(left.handle_id)["Name"].lstrip("/")
     assert name in docker_backend.reap(dry_run=True)
     assert exists(engine, left)
+    assert len(list((own_machine / "homes").iterdir())) == 2
     assert name in docker_backend.reap()
     assert not exists(engine, left)
+    assert len(list((own_machine / "homes").iterdir())) == 1
     assert alive.output("echo alive") == "alive\n"
 
 

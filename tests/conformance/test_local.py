@@ -19,7 +19,6 @@ import pytest
 
 from pytest_aecbench.backends import Limits, TrialHandle
 from pytest_aecbench.backends.local import LocalBackend
-from pytest_aecbench.backends.local.layout import remove_tree
 from pytest_aecbench.errors import (
     BackendError,
     BuildError,
@@ -28,6 +27,7 @@ from pytest_aecbench.errors import (
     SettingsError,
     TransferError,
 )
+from pytest_aecbench.homes import remove_tree
 from tests.conformance.boxes import (
     MODES,
     NAMESPACE_MODES,
@@ -273,7 +273,7 @@ def test_a_sandbox_that_cannot_be_set_up_is_one_line(mode: str, directory: Path)
     assert str(caught.value).startswith("local: no sandbox could be started; ")
     assert str(caught.value).endswith(f"cannot mount {directory}/workspace-0")
     assert "\n" not in str(caught.value)
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("aecbench-*/homes/*")) == []
     assert isinstance(backend, DrivenBackend)
     backend.close()
 

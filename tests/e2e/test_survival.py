@@ -20,6 +20,7 @@ TRIALS = 500
 WORKERS = 8
 
 
+@pytest.mark.usefixtures("own_machine")
 def test_resume_completes_exactly_what_dying_workers_left(pytester: pytest.Pytester) -> None:
     project = Project(pytester, ())
     for number in range(TRIALS):
@@ -31,6 +32,7 @@ def test_resume_completes_exactly_what_dying_workers_left(pytester: pytest.Pytes
             test_sh="[ -s output.jsonl ] && echo 1 > /logs/verifier/reward.txt",
         )
     command = [sys.executable, "-m", "pytest", "-q", "tasks", f"-n{WORKERS}"]
+    command.append(f"--aec-concurrency={WORKERS}")
     endless = ["--max-worker-restart=1000", "--aec-experiment-id=chaos"]
     process = subprocess.Popen([*command, *endless], cwd=project.path, stdout=subprocess.DEVNULL)
     killed = 0

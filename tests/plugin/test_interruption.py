@@ -55,12 +55,6 @@ def processes_with(argument: str) -> list[str]:
 MODES = [(), ("-n2",), ("--aec-local-mode=rewriting",)]
 
 
-@pytest.fixture
-def seconds(request: pytest.FixtureRequest) -> str:
-    """A number of seconds that no other process sleeps for."""
-    return f"{3600 + os.getpid()}.{abs(hash(request.node.nodeid)) % 10**6}"
-
-
 @pytest.mark.parametrize("arguments", MODES)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("to_group", [True, False], ids=["group", "controller"])

@@ -31,6 +31,7 @@ from pytest_aecbench.backends.docker.engine import check, connect, summary, tran
 from pytest_aecbench.backends.docker.reaping import EXPIRES_LABEL, KEPT_PREFIX, reap, remove
 from pytest_aecbench.backends.docker.scripts import KEEP_ALIVE
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
+from pytest_aecbench.homes import left_homes, make_home, remove_tree
 from pytest_aecbench.ownership import LABEL_PREFIX, Owner
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class DockerBackend:
             raise
         expires = None if limits.lifetime_sec is None else time.monotonic() + limits.lifetime_sec
         container = Container(self._api, container_id, workdir, user, ready, expires)
-        home = Path(tempfile.mkdtemp(prefix="aecbench-docker-"))
+        home = make_home(self.name)
         with self._lock:
             self._sandboxes[container_id] = _Sandbox(container, name, workspace_dir, home)
         return TrialHandle(self.name, container_id)
@@ -305,10 +306,16 @@ class DockerBackend:
                 self._removals.discard(removal)
                 removal.result()
 
+    def concurrency(self) -> int:
+        """Return how many trials at once are sensible: two per processor, as agents also wait."""
+        return int(2 * self._cpus)
+
     def close(self) -> None:
         """Wait until everything that was torn down is gone."""
         self._settle(wait=True)
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
-        """Remove the containers that dead runs left; return their names."""
+        """Remove the containers and files that dead runs left; return the containers' names."""
+        for home in [] if dry_run else left_homes(self.name):
+            remove_tree(home)
         return reap(self._api, dry_run=dry_run)

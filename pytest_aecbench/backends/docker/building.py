@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import tempfile
 import threading
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -20,6 +19,7 @@ from filelock import FileLock
 from pytest_aecbench.backends.docker.engine import TROUBLE, connect, one_line, translated
 from pytest_aecbench.backends.local.unbuilt import digest_of, read_environment
 from pytest_aecbench.errors import BuildError
+from pytest_aecbench.machine import shared_directory
 from pytest_aecbench.ownership import LABEL_PREFIX
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class _Build:
         self._tag = tag
         self._labels = labels
         self._timeout_sec = timeout_sec
-        self._log = _own_directory() / f"{tag.replace('/', '-').replace(':', '-')}.log"
+        self._log = shared_directory() / f"{tag.replace('/', '-').replace(':', '-')}.log"
         self._output: list[str] = []
 
     def run(self, force: bool) -> None:
@@ -257,16 +257,8 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "task"
 
 
-def _own_directory() -> Path:
-    path = Path(tempfile.gettempdir()) / f"aecbench-{os.getuid()}"
-    path.mkdir(mode=0o700, exist_ok=True)
-    if path.lstat().st_uid != os.getuid():
-        raise BuildError(f"{path}: belongs to another user; remove it, or set TMPDIR")
-    return path
-
-
 @contextmanager
 def _locked(api: Any, digest: str) -> Iterator[None]:
     engine = re.sub(r"\W+", "-", os.environ.get("DOCKER_HOST", str(api.base_url)))
-    with FileLock(_own_directory() / f"build-{engine}-{digest[:12]}.lock"):
+    with FileLock(shared_directory() / f"build-{engine}-{digest[:12]}.lock"):
         yield

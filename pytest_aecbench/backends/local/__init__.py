@@ -17,12 +17,15 @@ from pytest_aecbench.backends import (
     TrialHandle,
 )
 from pytest_aecbench.backends.local.collecting import tidy
+from pytest_aecbench.backends.local.killing import kill_marked
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.local.shell import check_environment, find_tool
 from pytest_aecbench.backends.local.unbuilt import UnbuiltImage, digest_of, read_environment
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.homes import left_homes, remove_tree
+from pytest_aecbench.machine import cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +58,7 @@ class LocalBackend:
             valid = ", ".join(map(repr, sorted(get_args(Mode))))
             raise SettingsError(f"local: mode {mode!r} is not valid; use one of {valid}")
         self._asked: Mode = mode
-        self._hidden = tuple(hidden)
+        self._hidden = tuple(path.resolve() for path in hidden)
         self._images: dict[str, UnbuiltImage] = {}
         self._running: dict[str, _Running] = {}
         self._lock = threading.Lock()
@@ -98,7 +101,11 @@ class LocalBackend:
         except OSError as error:
             raise BuildError(f"{error.filename}: cannot be read; {error.strerror}") from None
         with self._lock:
-            self._images.setdefault(image_ref, image).task_dirs.add(task_dir.resolve())
+            image = self._images.setdefault(image_ref, image)
+            task_dir = task_dir.resolve()
+            # Most are in a directory that is hidden anyway, and there may be thousands of them.
+            if not any(task_dir.is_relative_to(path) for path in self._hidden):
+                image.task_dirs.add(task_dir)
         return image_ref
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
@@ -195,6 +202,18 @@ class LocalBackend:
             running.sandbox.close()
             running.sandbox.layout.remove()
             self._running.pop(handle.handle_id, None)
+
+    def concurrency(self) -> int:
+        """Return how many trials at once are sensible here."""
+        return cores()
+
+    def reap(self, *, dry_run: bool = False) -> list[str]:
+        """Remove the sandboxes that dead runs left, with all that runs in them; name them."""
+        homes = left_homes(self.name)
+        for home in [] if dry_run else homes:
+            kill_marked(home.name)
+            remove_tree(home)
+        return [home.name for home in homes]
 
 
 def _search_path() -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 
 from pytest_aecbench.errors import BackendError
+from pytest_aecbench.homes import make_home, remove_tree
 
 __all__ = ["ROOTS", "WORKSPACE", "Layout"]
 
@@ -28,7 +26,7 @@ class Layout:
     @classmethod
     def make(cls, workspace: Path, workdir: PurePosixPath) -> Layout:
         """Make a home in the host's temporary directory."""
-        home = Path(tempfile.mkdtemp(prefix="aecbench-"))
+        home = make_home("local")
         for name in ("logs", "logs/agent", "logs/verifier", "solution", "tests"):
             (home / name).mkdir()
             (home / name).chmod(0o777)  # a command may run as any user
@@ -61,14 +59,3 @@ def absolute(path: str) -> PurePosixPath:
     if not path.startswith("/"):
         raise BackendError(f"sandbox path: {path!r} is not absolute; start it with '/'")
     return PurePosixPath("/" + normpath(path).lstrip("/"))
-
-
-def remove_tree(directory: Path) -> None:
-    """Remove a tree, also a read-only or very deep one; one that is gone is fine."""
-    try:
-        shutil.rmtree(directory)
-    except FileNotFoundError:
-        pass
-    except (OSError, RecursionError):
-        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
-            subprocess.run([*command, "--", directory], stderr=subprocess.DEVNULL, check=False)

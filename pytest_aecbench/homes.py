@@ -1,0 +1,61 @@
+"""Directories of sandboxes on this machine, each with its owner in it.
+
+The owner is the first thing written to a home. Should its process die, others can tell, and
+remove the home.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from pytest_aecbench.machine import shared_directory
+from pytest_aecbench.ownership import Owner
+
+__all__ = ["left_homes", "make_home", "remove_tree"]
+
+_OWNER_FILE = "owner.json"
+# A home gets its owner at once, so one without is being made or was half removed.
+_NAMELESS_SEC = 3600
+
+
+def make_home(kind: str) -> Path:
+    """Make a home that belongs to this process."""
+    home = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=shared_directory("homes")))
+    (home / _OWNER_FILE).write_text(json.dumps(Owner.current().labels()))
+    return home
+
+
+def left_homes(kind: str) -> list[Path]:
+    """Return the homes of that kind that nobody will remove any more."""
+    return [home for home in sorted(shared_directory("homes").glob(f"{kind}-*")) if _is_left(home)]
+
+
+def _is_left(home: Path) -> bool:
+    try:
+        owner = Owner.from_labels(json.loads((home / _OWNER_FILE).read_text()))
+    except (OSError, ValueError):
+        owner = None
+    if owner is not None:
+        return owner.is_dead()
+    with suppress(OSError):
+        return time.time() - home.stat().st_mtime > _NAMELESS_SEC
+    return False
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a tree, also a read-only or very deep one; one that is gone is fine."""
+    while directory.exists():
+        try:
+            shutil.rmtree(directory)
+        except FileNotFoundError:
+            continue  # another process removes it too
+        except (OSError, RecursionError):
+            for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+                subprocess.run([*command, "--", directory], stderr=subprocess.DEVNULL, check=False)
+            return

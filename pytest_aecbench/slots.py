@@ -1,0 +1,87 @@
+"""How many sandboxes run at once on this machine: a slot for each, shared by all runs of a user.
+
+A slot is a locked file, which the kernel unlocks when its holder dies. Whoever finds all slots
+taken becomes the heir of one, by the lock of another file: nobody takes a slot that has an heir, so
+a worker that frees its slot and comes back at once cannot overtake those who wait.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from pytest_aecbench.machine import shared_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from filelock import BaseFileLock
+
+__all__ = ["slot"]
+
+_POLL_SEC = 0.05
+# How many slots a waiting process looks at in each round, besides the one it is the heir of.
+_GLANCES = 8
+
+
+@contextmanager
+def slot(backend: str, count: int) -> Iterator[None]:
+    """Hold one of the backend's first ``count`` slots, waiting for it as long as it takes."""
+    seeker = _Seeker(backend)
+    try:
+        # From the last one: those who may use fewer slots have only the first ones.
+        seeker.look(reversed(range(count)))
+        while seeker.slot is None:
+            time.sleep(_POLL_SEC)
+            seeker.look(random.sample(range(count), min(count, _GLANCES)))
+        seeker.disclaim()
+        yield
+    finally:
+        seeker.disclaim()
+        if seeker.slot is not None:
+            seeker.slot.release()
+
+
+class _Seeker:
+    """One process on its way to a slot; meanwhile it may be the heir of one."""
+
+    def __init__(self, backend: str) -> None:
+        self._files = shared_directory("slots") / re.sub(r"\W+", "-", backend)
+        self.slot: BaseFileLock | None = None
+        self._claim: BaseFileLock | None = None
+        self._claimed = -1
+
+    def look(self, numbers: Iterable[int]) -> None:
+        """Take the slot that it is the heir of, or one of these; be the heir of one at least."""
+        if self._claim is not None:
+            self.slot = self._lock(f"{self._claimed}.slot")
+        for number in numbers:
+            if self.slot is not None:
+                return
+            claim = None if number == self._claimed else self._lock(f"{number}.heir")
+            if claim is None:
+                continue
+            self.slot = self._lock(f"{number}.slot")
+            if self.slot is None and self._claim is None:
+                self._claim, self._claimed = claim, number
+            else:
+                claim.release()
+
+    def _lock(self, name: str) -> BaseFileLock | None:
+        lock = FileLock(f"{self._files}-{name}")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return None
+        return lock
+
+    def disclaim(self) -> None:
+        """Leave to others what it was the heir of."""
+        if self._claim is not None:
+            self._claim.release()
+            self._claim = None

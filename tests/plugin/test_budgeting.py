@@ -1,0 +1,117 @@
+"""A run that has cost all it may starts no further trial, and says so."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.project import Project
+
+PAID = """
+    import pytest
+    from dataclasses import replace
+    from pytest_aecbench.agents.oracle import OracleAgent
+
+    class Paid(OracleAgent):
+        def __init__(self, spec):
+            super().__init__(spec)
+            self.usd = float(spec.model) if spec.model else None
+
+        def run(self, task, sandbox, limits):
+            return replace(super().run(task, sandbox, limits), cost_usd=self.usd)
+
+    def pytest_aecbench_make_agent(config, spec):
+        return Paid(spec) if spec.harness == "paid" else None
+    """
+
+
+@pytest.fixture
+def paid(anyhow: Project) -> Project:
+    """Eight tasks, and an agent that asks for money."""
+    for name in "abcdefgh":
+        anyhow.task(f"civil/{name}", instruction=f"Task {name}.")
+    anyhow.pytester.makeconftest(PAID)
+    return anyhow
+
+
+def test_no_trial_starts_once_the_limit_is_reached(paid: Project, own_machine: Path) -> None:
+    asked = ("--aec-agent=paid:0.5", "--aec-experiment-id=mine")
+    result = paid.run(*asked, "--aec-max-cost=1.5", "--junitxml=out.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    ran = len(paid.records())
+    assert ran in ((3, 4) if paid.mode == ("-n2",) else (3,))  # another worker may be in one
+    result.assert_outcomes(passed=ran, skipped=8 - ran)
+    cost = f"have cost {0.5 * ran:.2f} USD, --aec-max-cost is 1.5"
+    result.stdout.fnmatch_lines(
+        [f"{8 - ran} trials not run: this run's attempts {cost}", "--aec-resume=mine runs them"]
+    )
+    skipped = [case.get("message") for case in ET.parse(paid.path / "out.xml").iter("skipped")]
+    assert skipped == ["not run: --aec-max-cost of 1.5 USD is reached"] * (8 - ran)
+    assert list(paid.path.glob("artefacts/ledger/*/.*")) == []
+    assert list((own_machine / "runs").iterdir()) == []
+    resumed = paid.run("--aec-agent=paid:0.5", "--aec-resume=mine", "--aec-max-cost=100")
+    resumed.assert_outcomes(passed=8)
+    assert resumed.ret == 0
+    assert len(paid.records()) == 8
+
+
+def test_what_is_reused_costs_nothing(paid: Project) -> None:
+    agent = "--aec-agent=paid:1"
+    paid.run(agent, "--aec-experiment-id=mine").assert_outcomes(passed=8)
+    again = paid.run(agent, "--aec-resume=mine", "--aec-max-cost=0.01")
+    again.assert_outcomes(passed=8)
+    assert again.ret == 0
+
+
+def test_unknown_costs_count_nothing_and_that_is_said(paid: Project) -> None:
+    agents = ("--aec-agent=paid", "--aec-agent=paid:1")
+    result = paid.run(*agents, "--aec-max-cost=2")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*of unknown cost, counted as 0) have cost [23].00 USD*"])
+    free = paid.run("--aec-agent=paid", "--aec-max-cost=0.01")
+    free.assert_outcomes(passed=8)
+    assert free.ret == 0
+
+
+def test_no_gate_lets_a_run_pass_that_did_not_do_all(paid: Project) -> None:
+    result = paid.run("--aec-agent=paid:1", "--aec-max-cost=1", "--aec-gate=mean>=0.5")
+    assert "aec gate passed" in result.stdout.str()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_trials_that_waited_for_their_turn_are_not_started_either(project: Project) -> None:
+    for name in "abcd":
+        project.task(f"civil/{name}", instruction=f"Task {name}.")
+    project.pytester.makeconftest(PAID)
+    limits = ("--aec-max-cost=1", "--aec-concurrency=1")
+    result = project.run("-n4", "--aec-agent=paid:1", *limits)
+    result.assert_outcomes(passed=1, skipped=3)
+    assert len(project.records()) == 1
+    assert list(project.path.glob("artefacts/ledger/*/.*")) == []
+
+
+def test_a_skipped_trial_is_not_taken_for_one_that_died(anyhow: Project) -> None:
+    anyhow.task()
+    anyhow.pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture
+        def aec_agent():
+            pytest.skip("not today")
+        """
+    )
+    anyhow.run().assert_outcomes(skipped=1)
+    assert list(anyhow.path.glob("artefacts/ledger/*/.*")) == []
+    assert anyhow.records() == []
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "much"])
+def test_a_bad_limit_is_one_line(project: Project, value: str) -> None:
+    project.task()
+    result = project.run(f"--aec-max-cost={value}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--aec-max-cost: " in result.stderr.str()
+    assert "use a number above 0" in result.stderr.str()

@@ -22,6 +22,8 @@ __all__ = [
 # setting -> option, ini key
 _KEYS = {
     "agents": ("--aec-agent", "aec_agent"),
+    "dataset": ("--aec-dataset", "aec_dataset"),
+    "allow_drift": ("--aec-allow-drift", None),
     "repetitions": ("--aec-repetitions", "aec_repetitions"),
     "backend": ("--aec-backend", "aec_backend"),
     "local_mode": ("--aec-local-mode", "aec_local_mode"),
@@ -34,6 +36,8 @@ _KEYS = {
     "force_build": ("--aec-force-build", None),
     "gate": ("--aec-gate", "aec_gate"),
     "max_error_rate": ("--aec-max-error-rate", "aec_max_error_rate"),
+    "baseline": ("--aec-baseline", "aec_baseline"),
+    "fail_on_regression": ("--aec-fail-on-regression", "aec_fail_on_regression"),
     "summary_md": ("--aec-summary-md", "aec_summary_md"),
     "progress_sec": ("--aec-progress", "aec_progress"),
     "resume": ("--aec-resume", None),
@@ -42,6 +46,7 @@ _KEYS = {
     "tasks_root": (None, "aec_tasks_root"),
     "ledger_root": (None, "aec_ledger_root"),
     "jobs_root": (None, "aec_jobs_root"),
+    "datasets_root": (None, "aec_datasets_root"),
 }
 
 _SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.config import expect_trials, has_trials, is_worker, settings_of
+from pytest_aecbench.confining import dataset_of, handed_over
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
 from pytest_aecbench.nodes import TrialItem, is_trial
 from pytest_aecbench.reusing import reusable_of
@@ -76,7 +77,9 @@ def pytest_configure_node(node: WorkerController) -> None:
     node.workerinput["aecbench"] = {
         "experiment_id": settings.experiment_id,
         "run_id": settings.run_id,
+        "dataset": settings.dataset,
     }
+    node.workerinput["aecbench_dataset"] = handed_over(node.config)
 
 
 def _treat_sigterm_as_ctrl_c() -> None:
@@ -117,6 +120,10 @@ def _check(config: pytest.Config) -> None:
         reporter.ensure_newline()
         reporter.write_line(f"aec: experiment {settings.experiment_id}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
+        if (dataset := dataset_of(config)) is not None:
+            reporter.write_line(f"aec: dataset {dataset}, {len(dataset.tasks)} tasks")
+            for change in dataset.changes:
+                reporter.write_line(f"aec: not as in the dataset: {change}")
         if settings.resume:
             count = len(reusable_of(config))
             reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")

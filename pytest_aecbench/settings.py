@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.gates import Gate
 
-__all__ = ["KEEP", "LOCAL_MODES", "Settings", "resolve"]
+__all__ = ["KEEP", "LOCAL_MODES", "Settings", "find_experiment", "resolve"]
 
 LATEST = "latest"
 RERUN = ("all", "error", "failed")
 KEEP = ("all", "failed", "none")
 LOCAL_MODES = ("auto", "namespaces", "rewriting")
+_LEDGER_ROOT = "artefacts/ledger"
+_DATASETS_ROOT = "artefacts/datasets"
 
 _T = TypeVar("_T")
 
@@ -36,6 +38,9 @@ class Settings:
     tasks_root: Path
     ledger_root: Path
     jobs_root: Path
+    datasets_root: Path
+    dataset: str | None
+    allow_drift: bool
     agents: tuple[AgentSpec, ...]
     repetitions: int
     backend: str
@@ -47,6 +52,8 @@ class Settings:
     retry_delay_sec: float
     gate: Gate | None
     max_error_rate: float | None
+    baseline: str | None
+    fail_on_regression: bool
     summary_md: str | None
     progress_sec: float
     resume: bool
@@ -79,6 +86,7 @@ def resolve(
     *,
     experiment_id: str | None = None,
     run_id: str | None = None,
+    dataset: str | None = None,
 ) -> Settings:
     """Settle every setting: what was given, as (value, where it was given), else its default.
 
@@ -93,11 +101,15 @@ def resolve(
     def below_root(value: object, where: str) -> Path:
         return root / str(value)
 
+    experiment_id = experiment_id or _settle_experiment_id(root, given)
     return Settings(
         root=root,
         tasks_root=settle("tasks_root", "tasks", below_root),
-        ledger_root=settle("ledger_root", "artefacts/ledger", below_root),
+        ledger_root=settle("ledger_root", _LEDGER_ROOT, below_root),
         jobs_root=settle("jobs_root", "jobs", below_root),
+        datasets_root=settle("datasets_root", _DATASETS_ROOT, below_root),
+        dataset=dataset or _settle_dataset(root, given),
+        allow_drift=_settle_allow_drift(given),
         agents=settle("agents", ["oracle"], _agents),
         repetitions=settle("repetitions", 1, _count),
         backend=settle("backend", "local", _text),
@@ -109,13 +121,15 @@ def resolve(
         retry_delay_sec=settle("retry_delay_sec", 2, _positive),
         gate=settle("gate", None, _gate),
         max_error_rate=settle("max_error_rate", None, _share),
+        baseline=_settle_baseline(root, given, experiment_id),
+        fail_on_regression=_settle_fail_on_regression(given),
         summary_md=settle("summary_md", None, _optional_text),
         progress_sec=settle("progress_sec", 60, _seconds),
         resume="resume" in given,
         rerun=settle("rerun", "error", _choice(RERUN)),
         keep=settle("keep", "none", _choice(KEEP)),
         force_build=settle("force_build", False, _flag),
-        experiment_id=experiment_id or _settle_experiment_id(root, given),
+        experiment_id=experiment_id,
         run_id=run_id or os.urandom(8).hex(),
     )
 
@@ -208,7 +222,12 @@ def _settle_experiment_id(root: Path, given: Mapping[str, tuple[object, str]]) -
     wanted, where = given["resume"]
     if "experiment_id" in given:
         raise SettingsError(f"{where}: goes on with an experiment; leave --aec-experiment-id out")
-    ledger_root = root / str(given.get("ledger_root", ("artefacts/ledger", ""))[0])
+    ledger_root = root / str(given.get("ledger_root", (_LEDGER_ROOT, ""))[0])
+    return find_experiment(ledger_root, str(wanted), where)
+
+
+def find_experiment(ledger_root: Path, wanted: str, where: str) -> str:
+    """Return the experiment of that name, or the latest, if the ledger has one."""
     known = Ledger(ledger_root).experiments()
     if wanted == LATEST and known:
         return max(known, key=lambda name: (ledger_root / name).stat().st_mtime)
@@ -218,7 +237,44 @@ def _settle_experiment_id(root: Path, given: Mapping[str, tuple[object, str]]) -
             f"{where}: {named} in {ledger_root}; use {where}=ID with one of "
             f"{', '.join(known[-5:]) or 'those of earlier runs, of which there are none'}"
         )
-    return str(wanted)
+    return wanted
+
+
+def _settle_baseline(
+    root: Path, given: Mapping[str, tuple[object, str]], experiment_id: str
+) -> str | None:
+    if "baseline" not in given:
+        return None
+    wanted, where = given["baseline"]
+    if wanted == experiment_id:
+        raise SettingsError(f"{where}: {wanted!r} is this run itself; name an earlier experiment")
+    ledger_root = root / str(given.get("ledger_root", (_LEDGER_ROOT, ""))[0])
+    return find_experiment(ledger_root, str(wanted), where)
+
+
+def _settle_fail_on_regression(given: Mapping[str, tuple[object, str]]) -> bool:
+    value, where = given.get("fail_on_regression", (False, ""))
+    if value and "baseline" not in given:
+        raise SettingsError(f"{where}: there is nothing to compare with; add --aec-baseline=ID")
+    return bool(value)
+
+
+def _settle_dataset(root: Path, given: Mapping[str, tuple[object, str]]) -> str | None:
+    """Return the dataset with its version, so that all processes mean the same one."""
+    if "dataset" not in given:
+        return None
+    from pytest_aecbench.datasets.store import Datasets
+
+    datasets_root = root / str(given.get("datasets_root", (_DATASETS_ROOT, ""))[0])
+    text, where = given["dataset"]
+    return str(Datasets(datasets_root).find(str(text), where))
+
+
+def _settle_allow_drift(given: Mapping[str, tuple[object, str]]) -> bool:
+    value, where = given.get("allow_drift", (False, ""))
+    if value and "dataset" not in given:
+        raise SettingsError(f"{where}: is about a dataset; add --aec-dataset=NAME@VERSION")
+    return bool(value)
 
 
 def _experiment_id(value: object, where: str) -> str:

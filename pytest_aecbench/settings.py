@@ -234,7 +234,7 @@ def find_experiment(ledger_root: Path, wanted: str, where: str) -> str:
     if wanted not in known:
         named = "no experiment" if wanted == LATEST else f"{wanted!r} is no experiment"
         raise SettingsError(
-            f"{where}: {named} in {ledger_root}; use {where}=ID with one of "
+            f"{where}: {named} in {ledger_root}; use one of "
             f"{', '.join(known[-5:]) or 'those of earlier runs, of which there are none'}"
         )
     return wanted

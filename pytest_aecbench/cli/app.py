@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
-from pytest_aecbench.cli import datasets
+from pytest_aecbench.cli import datasets, ledgers, reports
 
 __all__ = ["app"]
 
@@ -30,3 +30,5 @@ def _say_version(
 
 
 app.add_typer(datasets.app, name="dataset")
+app.add_typer(ledgers.app, name="ledger")
+app.add_typer(reports.app, name="report")

@@ -52,7 +52,7 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     body = [list(row) for row in rows]
     cells = [list(head), *([printable(value) for value in row] for row in body)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    right = [bool(body) and isinstance(value, (int, float)) for value in (body or [head])[0]]
+    right = [isinstance(value, (int, float)) for value in body[0]] if body else [False] * len(head)
     for line in cells:
         padded = (
             cell.rjust(width) if to_the_right else cell.ljust(width)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.record import TrialRecord
 
-__all__ = ["Agent", "Domain", "Experiment", "Since", "Task", "app", "load"]
+__all__ = ["Dataset", "Domain", "Since", "app", "load"]
 
 app = typer.Typer(help="Experiments and the records of their trials.", no_args_is_help=True)
 
@@ -85,6 +85,7 @@ def load(
     outcome: str | None = None,
     dataset: str | None = None,
     since: str | None = None,
+    where: str = "--experiment",
 ) -> list[TrialRecord]:
     """Return the records that the options ask for; say which files hold none."""
     from pytest_aecbench.ledger import Ledger
@@ -96,7 +97,7 @@ def load(
         agent, task, domain, outcome, dataset, parse_since(since, "--since") if since else None
     )
     root = project_settings().ledger_root
-    chosen = find_experiment(root, experiment, "--experiment") if experiment else None
+    chosen = find_experiment(root, experiment, where) if experiment else None
     loaded = Ledger(root).load(chosen)
     for problem in loaded.problems:
         print_problem(f"{problem}; skipped")

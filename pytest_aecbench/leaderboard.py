@@ -7,7 +7,7 @@ apart and said. An agent is its harness, model and parameters, whatever it was c
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -110,16 +110,20 @@ def _identity(record: TrialRecord) -> str:
 
 
 def _names(records: Sequence[TrialRecord]) -> dict[str, str]:
-    """Return what to call each agent: its latest name, and a number where two share one."""
-    latest = {_identity(record): record.agent.name for record in records}
-    sharing: dict[str, list[str]] = defaultdict(list)
-    for identity, name in latest.items():
-        sharing[name].append(identity)
-    return {
-        identity: f"{name} ({number})" if len(identities) > 1 else name
-        for name, identities in sharing.items()
-        for number, identity in enumerate(identities, start=1)
-    }
+    """Return what to call each agent: its latest name, and more where agents share one."""
+    latest = {_identity(record): record.agent for record in records}
+    names = {identity: agent.name for identity, agent in latest.items()}
+    shared = Counter(names.values())
+    for identity, agent in latest.items():
+        if shared[agent.name] > 1:
+            names[identity] += f" ({agent.harness}{f':{agent.model}' if agent.model else ''})"
+    numbers: Counter[str] = Counter()
+    shared = Counter(names.values())
+    for identity, name in names.items():
+        numbers[name] += 1
+        if shared[name] > 1:
+            names[identity] += f" #{numbers[name]}"
+    return names
 
 
 def _results(records: Iterable[TrialRecord], names: Mapping[str, str]) -> Iterable[TrialResult]:

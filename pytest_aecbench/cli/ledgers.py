@@ -40,6 +40,7 @@ Dataset = Annotated[str | None, typer.Option(help="Only trials of this NAME[@VER
 Since = Annotated[str | None, typer.Option(help="Only what began since a date, or 7d, 12h, 30m.")]
 
 _FORMATS = ("csv", "jsonl")
+_KEY_WIDTH = 36
 _COLUMNS = (
     "experiment_id",
     "trial_id",
@@ -189,17 +190,21 @@ def show(
         return
     settings = project_settings()
     for key, value in _flat(record.model_dump(mode="json", exclude={"outputs"})):
-        typer.echo(f"{key:<28}{printable(value)}")
+        _print_pair(key, value)
     outputs = record.outputs
-    typer.echo(f"{'record':<28}{settings.shown(path)}")
+    _print_pair("record", settings.shown(path))
     if outputs.output_path:
-        typer.echo(f"{'output':<28}{printable(outputs.output_path)}")
+        _print_pair("output", outputs.output_path)
     for file in outputs.files:
         gone = "" if (settings.root / (outputs.jobs_dir or "") / file.path).exists() else ", gone"
         where = f"{outputs.jobs_dir}/{file.path}"
-        typer.echo(f"{'file':<28}{printable(where)} ({file.size} bytes{gone})")
+        _print_pair("file", f"{where} ({file.size} bytes{gone})")
     for line in (outputs.output_excerpt or "").splitlines():
         typer.echo(f"  {printable(line)}")
+
+
+def _print_pair(key: str, value: object) -> None:
+    typer.echo(f"{printable(key):<{_KEY_WIDTH}} {printable(value)}")
 
 
 def _find(prefix: str) -> tuple[TrialRecord, Path]:
@@ -226,13 +231,12 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
 def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield what is known, by its dotted key."""
     for key, value in data.items():
-        if isinstance(value, dict) and key != "breakdown":
+        if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")
-        elif value not in (None, [], {}):
-            text = (
-                json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
-            )
-            yield f"{prefix}{key}", text
+        elif isinstance(value, list) and value:
+            yield f"{prefix}{key}", json.dumps(value, ensure_ascii=False)
+        elif value not in (None, []):
+            yield f"{prefix}{key}", value
 
 
 @app.command("export")

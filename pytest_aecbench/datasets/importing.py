@@ -45,7 +45,7 @@ def import_dataset(archive: Path, datasets: Datasets, tasks_root: Path) -> Impor
         if is_known and datasets.read(ref) != data:
             raise SettingsError(f"{ref}: is there already and differs; a dataset never changes")
         new = _new_tasks(manifest, tasks_root)
-        with _staging(tasks_root) as staging, ExitStack() as undo:
+        with ExitStack() as undo, _staging(undo, tasks_root) as staging:
             if new:
                 file.seek(0)
                 read_archive(file, archive, lambda task, path: _sink(staging, new, task, path))
@@ -80,10 +80,11 @@ def _new_tasks(manifest: Manifest, tasks_root: Path) -> dict[str, TaskEntry]:
 
 
 @contextmanager
-def _staging(tasks_root: Path) -> Iterator[Path]:
+def _staging(undo: ExitStack, tasks_root: Path) -> Iterator[Path]:
     """Give a place on the filesystem of the tasks that pytest does not look into."""
     staging = tasks_root / f".import-{os.urandom(8).hex()}"
     try:
+        _make_parents(undo, staging)
         yield staging
     except OSError as error:
         raise SettingsError(f"{tasks_root}: cannot be written, {error.strerror}") from None
@@ -120,11 +121,15 @@ def _check_staged(staging: Path, entry: TaskEntry, archive: Path) -> None:
 
 
 def _place(undo: ExitStack, staging: Path, tasks_root: Path, task_id: str) -> None:
-    """Move the task to its place, and take note of how to move it back."""
+    """Move the task to its place, and take note of how to take it away again."""
     target = tasks_root / task_id
-    missing = [parent for parent in target.parents if not parent.exists()]
+    _make_parents(undo, target)
+    (staging / task_id).rename(target)
+    undo.callback(shutil.rmtree, target)
+
+
+def _make_parents(undo: ExitStack, path: Path) -> None:
+    missing = [parent for parent in path.parents if not parent.exists()]
     for parent in reversed(missing):
         parent.mkdir()
         undo.callback(parent.rmdir)
-    (staging / task_id).rename(target)
-    undo.callback(target.rename, staging / task_id)

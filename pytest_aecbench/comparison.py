@@ -136,15 +136,20 @@ def compare(
     return Comparison(*names, tuple(agents), dict(left_out), changed)
 
 
+def _identity(trial: TrialResult) -> tuple[str, str]:
+    # The key alone does not tell two tasks with the same files apart.
+    return trial.task_id, trial.trial_key
+
+
 def _settled(
     results: Iterable[TrialResult], holdout: bool, left_out: Counter[str]
-) -> dict[str, TrialResult]:
-    """Return each trial's scored attempt, else its last, by its key."""
-    settled: dict[str, TrialResult] = {}
+) -> dict[tuple[str, str], TrialResult]:
+    """Return each trial's scored attempt, else its last, by its identity."""
+    settled: dict[tuple[str, str], TrialResult] = {}
     for result in results:
-        other = settled.get(result.trial_key, result)
+        other = settled.get(_identity(result), result)
         if (result.scored, result.attempt) >= (other.scored, other.attempt):
-            settled[result.trial_key] = result
+            settled[_identity(result)] = result
     if holdout:
         return settled
     public = {key: trial for key, trial in settled.items() if trial.visibility == "public"}
@@ -153,19 +158,21 @@ def _settled(
     return public
 
 
-_KEYS: dict[str, Callable[[TrialResult], Hashable]] = {
-    "trial": lambda trial: trial.trial_key,
-    "name": lambda trial: (trial.agent, trial.task_id, trial.task_digest, trial.repetition),
-    "task": lambda trial: (trial.task_id, trial.task_digest, trial.repetition),
-}
+# From the strictest on; a task that was only moved is still the same.
+_KEYS: tuple[tuple[str, Callable[[TrialResult], Hashable]], ...] = (
+    ("trial", _identity),
+    ("trial", lambda trial: trial.trial_key),
+    ("name", lambda trial: (trial.agent, trial.task_id, trial.task_digest, trial.repetition)),
+    ("task", lambda trial: (trial.task_id, trial.task_digest, trial.repetition)),
+)
 
 
 def _pairs(
-    old: dict[str, TrialResult], new: dict[str, TrialResult]
+    old: dict[tuple[str, str], TrialResult], new: dict[tuple[str, str], TrialResult]
 ) -> Iterator[tuple[str, TrialResult, TrialResult]]:
     """Take what belongs together out of both and yield it, in the strictest way that there is."""
     found = 0
-    for paired_by, key in _KEYS.items():
+    for paired_by, key in _KEYS:
         agents = [{trial.agent for trial in side.values()} for side in (old, new)]
         if paired_by == "task" and (found or any(len(names) > 1 for names in agents)):
             return  # whom to compare with whom would be a guess
@@ -173,13 +180,13 @@ def _pairs(
         for shared in sorted(ours.keys() & theirs.keys(), key=str):
             if len(ours[shared]) == len(theirs[shared]) == 1:
                 one, other = ours[shared][0], theirs[shared][0]
-                del old[one.trial_key], new[other.trial_key]
+                del old[_identity(one)], new[_identity(other)]
                 found += 1
                 yield paired_by, one, other
 
 
 def _by_key(
-    trials: Mapping[str, TrialResult], key: Callable[[TrialResult], Hashable]
+    trials: Mapping[tuple[str, str], TrialResult], key: Callable[[TrialResult], Hashable]
 ) -> dict[Hashable, list[TrialResult]]:
     found: dict[Hashable, list[TrialResult]] = defaultdict(list)
     for trial in trials.values():
@@ -188,8 +195,8 @@ def _by_key(
 
 
 def _count_unpaired(
-    old: Mapping[str, TrialResult],
-    new: Mapping[str, TrialResult],
+    old: Mapping[tuple[str, str], TrialResult],
+    new: Mapping[tuple[str, str], TrialResult],
     names: tuple[str, str],
     left_out: Counter[str],
 ) -> tuple[str, ...]:

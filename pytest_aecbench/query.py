@@ -19,7 +19,7 @@ __all__ = ["OUTCOMES", "Query", "outcome_of", "parse_since"]
 
 OUTCOMES = ("error", "failed", "passed", "unverified")
 
-_AGO = re.compile(r"([0-9]{1,6})([dhm])")
+_AGO = re.compile(r"([0-9]{1,5})([dhm])")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 

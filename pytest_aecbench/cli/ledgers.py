@@ -20,7 +20,7 @@ from pytest_aecbench.cli.console import (
     printable,
 )
 from pytest_aecbench.cli.project import project_settings
-from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.errors import LedgerError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,6 +41,7 @@ Since = Annotated[str | None, typer.Option(help="Only what began since a date, o
 
 _FORMATS = ("csv", "jsonl")
 _KEY_WIDTH = 36
+_MAX_BYTES = 64 << 20
 _COLUMNS = (
     "experiment_id",
     "trial_id",
@@ -208,6 +209,7 @@ def _print_pair(key: str, value: object) -> None:
 
 
 def _find(prefix: str) -> tuple[TrialRecord, Path]:
+    from pytest_aecbench.datasets.store import read_regular
     from pytest_aecbench.ledger import Ledger
     from pytest_aecbench.record import TrialRecord
 
@@ -225,7 +227,10 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
     if len(found) > 1:
         names = ", ".join(path.stem for path in found[:5])
         raise SettingsError(f"TRIAL: {prefix!r} begins {len(found)} ids; use more of one: {names}")
-    return TrialRecord.from_json(found[0].read_bytes()), found[0]
+    try:
+        return TrialRecord.from_json(read_regular(found[0], _MAX_BYTES)), found[0]
+    except LedgerError as error:
+        raise LedgerError(f"{found[0]}: {error}") from None
 
 
 def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -14,7 +14,7 @@ import reprlib
 import stat
 import tarfile
 import zlib
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, TypeAlias
 
 from pytest_aecbench.datasets.changes import drift
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Sink: TypeAlias = Callable[[TaskEntry, str], AbstractContextManager[IO[bytes] | None]]
 
-__all__ = ["open_archive", "read_archive", "write_archive"]
+__all__ = ["read_archive", "write_archive"]
 
 MAX_BYTES = 1 << 30
 _CHUNK = 1 << 20
@@ -86,20 +86,6 @@ def _member(name: str, kind: str, size: int) -> tarfile.TarInfo:
     member.size = size
     member.mode = 0o755 if kind == "program" else 0o644
     return member
-
-
-@contextmanager
-def open_archive(archive: Path) -> Iterator[IO[bytes]]:
-    """Open what should be an archive for reading."""
-    try:
-        # Not to wait for a pipe's writer.
-        file = os.fdopen(os.open(archive, os.O_RDONLY | os.O_NONBLOCK), "rb")
-    except OSError as error:
-        raise SettingsError(f"{archive}: cannot be read, {error.strerror}; {_RIGHT}") from None
-    with file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise SettingsError(f"{archive}: is not a regular file; {_RIGHT}")
-        yield file
 
 
 class _Metered:

@@ -8,11 +8,11 @@ import shutil
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from pytest_aecbench.datasets.archives import open_archive, read_archive
+from pytest_aecbench.datasets.archives import read_archive
 from pytest_aecbench.datasets.building import entry_of
 from pytest_aecbench.datasets.changes import drift
 from pytest_aecbench.datasets.names import DatasetRef
-from pytest_aecbench.datasets.store import MANIFEST_FILE, Datasets
+from pytest_aecbench.datasets.store import MANIFEST_FILE, Datasets, open_regular
 from pytest_aecbench.errors import SettingsError, TaskError
 from pytest_aecbench.task import Task, is_task
 
@@ -38,7 +38,7 @@ def import_dataset(archive: Path, datasets: Datasets, tasks_root: Path) -> Impor
     The whole archive is read and checked before anything is written. Then the new tasks are written
     beside their places and moved there, and the manifest, which makes them a dataset, comes last.
     """
-    with open_archive(archive) as file:
+    with open_regular(archive) as file:
         manifest, data = read_archive(file, archive, lambda task, path: nullcontext())
         ref = DatasetRef(manifest.name, manifest.version)
         is_known = ref.version in datasets.versions(ref.name)

@@ -7,19 +7,20 @@ import os
 import re
 import shutil
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from pytest_aecbench.datasets.names import NAME, DatasetRef, check_version, parse_ref, precedence
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_aecbench.datasets.manifest import Manifest
 
-__all__ = ["MANIFEST_FILE", "Datasets", "read_regular"]
+__all__ = ["MANIFEST_FILE", "Datasets", "open_regular", "read_regular"]
 
 MANIFEST_FILE = "manifest.json"
 _LISTED = 10
@@ -110,19 +111,26 @@ class Datasets:
         return directory / MANIFEST_FILE
 
 
-def read_regular(path: Path, maximum: int) -> bytes:
-    """Read a whole file that is one, and not too big to be what it should be."""
+@contextmanager
+def open_regular(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that is one, and neither a directory nor a pipe to wait for."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # not to wait for a pipe's writer
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise SettingsError(f"{path}: is not a regular file; put the file itself there")
-            if status.st_size > maximum:
-                raise SettingsError(f"{path}: more than {maximum >> 20} MiB; make it smaller")
-            return file.read(maximum + 1)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read, {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SettingsError(f"{path}: is not a regular file; put the file itself there")
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
+
+
+def read_regular(path: Path, maximum: int) -> bytes:
+    """Read a whole file that is not too big to be what it should be."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > maximum:
+            raise SettingsError(f"{path}: more than {maximum >> 20} MiB; make it smaller")
+        return file.read(maximum + 1)
 
 
 def _directories(root: Path) -> list[str]:

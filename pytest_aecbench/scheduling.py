@@ -121,7 +121,7 @@ def _check(config: pytest.Config) -> None:
         reporter.write_line(f"aec: experiment {settings.experiment_id}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
         if (dataset := dataset_of(config)) is not None:
-            reporter.write_line(f"aec: dataset {dataset}, {len(dataset.tasks)} tasks")
+            reporter.write_line(f"aec: dataset {dataset}, tasks in it {len(dataset.tasks)}")
             for change in dataset.changes:
                 reporter.write_line(f"aec: not as in the dataset: {change}")
         if settings.resume:

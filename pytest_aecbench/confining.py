@@ -26,14 +26,20 @@ def dataset_of(config: pytest.Config) -> DatasetInUse | None:
 
 
 def _find(config: pytest.Config) -> DatasetInUse | None:
+    # Imports are here because most runs have no dataset.
+    if is_worker(config):
+        # Not from the settings: what they name may by now have a higher version.
+        handed_over = getattr(config, "workerinput", {})["aecbench_dataset"]
+        if handed_over is None:
+            return None
+        from pytest_aecbench.datasets.inuse import DatasetInUse
+
+        return DatasetInUse(**handed_over)
     settings = settings_of(config)
     if settings.dataset is None:
         return None
-    # Imported here because most runs have no dataset.
-    from pytest_aecbench.datasets.inuse import DatasetInUse, take
+    from pytest_aecbench.datasets.inuse import take
 
-    if is_worker(config):
-        return DatasetInUse(**getattr(config, "workerinput", {})["aecbench_dataset"])
     try:
         return take(
             settings.datasets_root,

@@ -105,8 +105,7 @@ def leaderboard(
 
 
 def _identity(record: TrialRecord) -> str:
-    agent = record.agent
-    return json.dumps([agent.harness, agent.model, agent.parameters], sort_keys=True)
+    return json.dumps(record.agent.model_dump(exclude={"name"}), sort_keys=True)
 
 
 def _names(records: Sequence[TrialRecord]) -> dict[str, str]:

@@ -77,7 +77,6 @@ def pytest_configure_node(node: WorkerController) -> None:
     node.workerinput["aecbench"] = {
         "experiment_id": settings.experiment_id,
         "run_id": settings.run_id,
-        "dataset": settings.dataset,
     }
     node.workerinput["aecbench_dataset"] = handed_over(node.config)
 

@@ -25,7 +25,6 @@ RERUN = ("all", "error", "failed")
 KEEP = ("all", "failed", "none")
 LOCAL_MODES = ("auto", "namespaces", "rewriting")
 _LEDGER_ROOT = "artefacts/ledger"
-_DATASETS_ROOT = "artefacts/datasets"
 
 _T = TypeVar("_T")
 
@@ -86,7 +85,6 @@ def resolve(
     *,
     experiment_id: str | None = None,
     run_id: str | None = None,
-    dataset: str | None = None,
 ) -> Settings:
     """Settle every setting: what was given, as (value, where it was given), else its default.
 
@@ -101,14 +99,15 @@ def resolve(
     def below_root(value: object, where: str) -> Path:
         return root / str(value)
 
+    datasets_root = settle("datasets_root", "artefacts/datasets", below_root)
     experiment_id = experiment_id or _settle_experiment_id(root, given)
     return Settings(
         root=root,
         tasks_root=settle("tasks_root", "tasks", below_root),
         ledger_root=settle("ledger_root", _LEDGER_ROOT, below_root),
         jobs_root=settle("jobs_root", "jobs", below_root),
-        datasets_root=settle("datasets_root", _DATASETS_ROOT, below_root),
-        dataset=dataset or _settle_dataset(root, given),
+        datasets_root=datasets_root,
+        dataset=settle("dataset", None, _dataset(datasets_root)),
         allow_drift=_settle_allow_drift(given),
         agents=settle("agents", ["oracle"], _agents),
         repetitions=settle("repetitions", 1, _count),
@@ -140,6 +139,17 @@ def _text(value: object, where: str) -> str:
 
 def _optional_text(value: object, where: str) -> str | None:
     return None if value is None else str(value)
+
+
+def _dataset(datasets_root: Path) -> Callable[[object, str], str | None]:
+    def check(value: object, where: str) -> str | None:
+        if value is None:
+            return None
+        from pytest_aecbench.datasets.store import Datasets
+
+        return str(Datasets(datasets_root).find(str(value), where))
+
+    return check
 
 
 def _gate(value: object, where: str) -> Gate | None:
@@ -257,17 +267,6 @@ def _settle_fail_on_regression(given: Mapping[str, tuple[object, str]]) -> bool:
     if value and "baseline" not in given:
         raise SettingsError(f"{where}: there is nothing to compare with; add --aec-baseline=ID")
     return bool(value)
-
-
-def _settle_dataset(root: Path, given: Mapping[str, tuple[object, str]]) -> str | None:
-    """Return the dataset with its version, so that all processes mean the same one."""
-    if "dataset" not in given:
-        return None
-    from pytest_aecbench.datasets.store import Datasets
-
-    datasets_root = root / str(given.get("datasets_root", (_DATASETS_ROOT, ""))[0])
-    text, where = given["dataset"]
-    return str(Datasets(datasets_root).find(str(text), where))
 
 
 def _settle_allow_drift(given: Mapping[str, tuple[object, str]]) -> bool:

@@ -63,23 +63,24 @@ def create(
 
     Example: aec-bench dataset create electrical --version 1.0.0 --include 'electrical/*'
     """
-    from pytest_aecbench.datasets.building import Selection, entry_of
+    from pytest_aecbench.datasets.building import entry_of, selected_tasks
     from pytest_aecbench.datasets.manifest import Manifest
     from pytest_aecbench.datasets.names import check_version, parse_ref
     from pytest_aecbench.errors import SettingsError
+    from pytest_aecbench.selection import Selection
 
     check_choices(difficulty or (), ("easy", "hard", "medium"), "--difficulty")
     check_choices(lifecycle or (), ("active", "deprecated", "proposed", "retired"), "--lifecycle")
     settings = project_settings()
     ref = parse_ref(f"{name}@{check_version(version, '--version')}", "NAME")
     selection = Selection(
-        include=tuple(include or ()),
-        exclude=tuple(exclude or ()),
+        include_patterns=tuple(include or ()),
+        exclude_patterns=tuple(exclude or ()),
         domains=tuple(domain or ()),
         difficulties=tuple(difficulty or ()),
-        lifecycles=tuple(lifecycle or ()),
+        lifecycle=tuple(lifecycle or ()),
     )
-    selected = list(selection.tasks(settings.tasks_root))
+    selected = list(selected_tasks(selection, settings.tasks_root))
     kept = [task for task in selected if holdout or task.visibility == "public"]
     base = settings.tasks_root.name
     if settings.tasks_root.is_relative_to(settings.root):

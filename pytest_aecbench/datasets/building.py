@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.datasets.manifest import TaskEntry
@@ -15,44 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Selection", "entry_of"]
+    from pytest_aecbench.selection import Selection
+
+__all__ = ["entry_of", "selected_tasks"]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which tasks are asked for; an empty condition holds for every task, and all must hold."""
+def selected_tasks(selection: Selection, tasks_root: Path) -> Iterator[Task]:
+    """Yield the tasks below the root that are meant; one that cannot be read is an error.
 
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    domains: tuple[str, ...] = ()
-    difficulties: tuple[str, ...] = ()
-    lifecycles: tuple[str, ...] = ()
-
-    def tasks(self, tasks_root: Path) -> Iterator[Task]:
-        """Yield the tasks below the root that are asked for; one that cannot be read is an error.
-
-        A task that the patterns leave out may be as broken as it likes.
-        """
-        try:
-            for task_id, path in find_tasks(tasks_root):
-                if self._names(task_id):
-                    task = Task.load(path, task_id=task_id)
-                    if self._admits(task):
-                        yield task
-        except OSError as error:
-            raise SettingsError(f"{error.filename}: cannot be read, {error.strerror}") from None
-
-    def _names(self, task_id: str) -> bool:
-        if any(fnmatchcase(task_id, pattern) for pattern in self.exclude):
-            return False
-        return not self.include or any(fnmatchcase(task_id, p) for p in self.include)
-
-    def _admits(self, task: Task) -> bool:
-        return (
-            (not self.domains or task.domain in self.domains)
-            and (not self.difficulties or task.difficulty in self.difficulties)
-            and (not self.lifecycles or task.config.metadata.lifecycle in self.lifecycles)
-        )
+    A task that the patterns leave out may be as broken as it likes.
+    """
+    try:
+        for task_id, path in find_tasks(tasks_root):
+            if selection.names(task_id):
+                task = Task.load(path, task_id=task_id)
+                if selection.takes(task):
+                    yield task
+    except OSError as error:
+        raise SettingsError(f"{error.filename}: cannot be read, {error.strerror}") from None
 
 
 def entry_of(task: Task, task_path: str) -> TaskEntry:

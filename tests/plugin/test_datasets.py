@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.datasets.building import Selection, entry_of
+from pytest_aecbench.datasets.building import entry_of, selected_tasks
 from pytest_aecbench.datasets.manifest import Manifest
 from pytest_aecbench.datasets.store import Datasets
+from pytest_aecbench.selection import Selection
 from tests.project import Project
 
 
 def make_dataset(project: Project, version: str = "1.0.0", include: str = "*") -> Manifest:
-    tasks = Selection(include=(include,)).tasks(project.path / "tasks")
+    tasks = selected_tasks(Selection(include_patterns=(include,)), project.path / "tasks")
     manifest = Manifest.of("mine", version, [entry_of(t, f"tasks/{t.task_id}") for t in tasks])
     Datasets(project.path / "artefacts/datasets").add(manifest)
     return manifest

@@ -72,6 +72,7 @@ def test_values_and_rules_do_not_import_what_plugs_in() -> None:
         "record",
         "reward",
         "scrubbing",
+        "selection",
         "statistics",
         "summary",
         "task",

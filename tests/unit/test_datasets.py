@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_aecbench.datasets.building import Selection, entry_of
+from pytest_aecbench.datasets.building import entry_of, selected_tasks
 from pytest_aecbench.datasets.changes import differences, drift
 from pytest_aecbench.datasets.manifest import MAX_MANIFEST_BYTES, Manifest
 from pytest_aecbench.datasets.names import DatasetRef, check_version, parse_ref, precedence
 from pytest_aecbench.datasets.paths import clash, problem_with
 from pytest_aecbench.datasets.store import Datasets
 from pytest_aecbench.errors import SettingsError, TaskError, UserError
+from pytest_aecbench.selection import Selection
 from pytest_aecbench.task import Task
 from tests.unit.test_task import write_task, write_tree
 
@@ -31,7 +32,7 @@ def make_tasks(root: Path, *task_ids: str) -> Path:
 
 
 def manifest_of(root: Path, name: str = "mine", version: str = "1.0.0") -> Manifest:
-    tasks = Selection().tasks(root)
+    tasks = selected_tasks(Selection(), root)
     return Manifest.of(name, version, [entry_of(task, f"tasks/{task.task_id}") for task in tasks])
 
 
@@ -445,22 +446,22 @@ def test_tasks_are_selected_by_pattern_domain_difficulty_and_lifecycle(tmp_path:
     write_task(root / "water/d", '[metadata]\ndifficulty = "hard"\nlifecycle = "retired"\n')
 
     def ids(**conditions: tuple[str, ...]) -> list[str]:
-        return [task.task_id for task in Selection(**conditions).tasks(root)]
+        return [task.task_id for task in selected_tasks(Selection(**conditions), root)]
 
     assert ids() == ["civil/a", "civil/b", "electrical/c", "water/d"]
-    assert ids(include=("civil/*", "*/c")) == ["civil/a", "civil/b", "electrical/c"]
-    assert ids(include=("civil/*",), exclude=("*/b",)) == ["civil/a"]
+    assert ids(include_patterns=("civil/*", "*/c")) == ["civil/a", "civil/b", "electrical/c"]
+    assert ids(include_patterns=("civil/*",), exclude_patterns=("*/b",)) == ["civil/a"]
     assert ids(domains=("electrical", "water")) == ["electrical/c", "water/d"]
     assert ids(difficulties=("hard",)) == ["water/d"]
-    assert ids(lifecycles=("active",), domains=("water",)) == []
+    assert ids(lifecycle=("active",), domains=("water",)) == []
 
 
 def test_a_broken_task_is_an_error_unless_patterns_leave_it_out(tmp_path: Path) -> None:
     root = make_tasks(tmp_path)
     write_task(root / "water/bad", "[metadata]\ndifficulty = 3\n")
     with pytest.raises(TaskError, match="difficulty"):
-        list(Selection().tasks(root))
-    assert len(list(Selection(exclude=("water/*",)).tasks(root))) == 2
+        list(selected_tasks(Selection(), root))
+    assert len(list(selected_tasks(Selection(exclude_patterns=("water/*",)), root))) == 2
 
 
 def test_a_task_with_a_link_or_an_unsafe_name_cannot_be_in_a_dataset(tmp_path: Path) -> None:

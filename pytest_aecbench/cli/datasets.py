@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,21 +40,28 @@ def create(
     name: Annotated[str, typer.Argument(help="What to call the dataset.")],
     version: Annotated[str, typer.Option(help="A semantic version, such as 1.0.0.")],
     include: Annotated[
-        list[str] | None, typer.Option(help="Only tasks whose id matches, as 'electrical/*'.")
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Only tasks whose id matches, as 'electrical/*'."),
     ] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="No tasks whose id matches.")] = None,
-    domain: Annotated[list[str] | None, typer.Option(help="Only tasks of this domain.")] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="No tasks whose id matches.")
+    ] = None,
+    domain: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only tasks of this domain.")
+    ] = None,
     difficulty: Annotated[
-        list[str] | None, typer.Option(help="Only tasks of this difficulty.")
+        list[str] | None,
+        typer.Option(metavar="LEVEL", help="Only tasks of this difficulty, such as easy."),
     ] = None,
     lifecycle: Annotated[
-        list[str] | None, typer.Option(help="Only tasks in this state, such as active.")
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Only tasks in this state, such as active."),
     ] = None,
     holdout: Annotated[bool, typer.Option("--holdout", help="Held-out tasks, too.")] = False,
     summary: Annotated[str, typer.Option(help="What it is, in a sentence.")] = "",
     purpose: Annotated[str, typer.Option(help="What it is for.")] = "",
     standard: Annotated[
-        list[str] | None, typer.Option(help="A standard that its tasks apply.")
+        list[str] | None, typer.Option(metavar="NAME", help="A standard that its tasks apply.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,15 +90,15 @@ def create(
     )
     selected = list(selected_tasks(selection, settings.tasks_root))
     kept = [task for task in selected if holdout or task.visibility == "public"]
-    base = settings.tasks_root.name
-    if settings.tasks_root.is_relative_to(settings.root):
-        base = settings.tasks_root.relative_to(settings.root).as_posix()
+    tasks_root = Path(os.path.normpath(settings.tasks_root))
+    inside = tasks_root.is_relative_to(settings.root)
+    base = tasks_root.relative_to(settings.root) if inside else Path(tasks_root.name)
     if not kept:
         raise SettingsError(
             f"{name}: no task in {settings.shown(settings.tasks_root)} is asked for; "
             "a dataset needs at least one"
         )
-    tasks = [entry_of(task, f"{base}/{task.task_id}") for task in kept]
+    tasks = [entry_of(task, (base / task.task_id).as_posix()) for task in kept]
     manifest = Manifest.of(
         ref.name, version, tasks, summary=summary, purpose=purpose, standards=standard or ()
     )

@@ -86,7 +86,8 @@ def rank_agents(
     domain: Domain = None,
     since: Since = None,
     by: Annotated[
-        list[str] | None, typer.Option(help="Also by domain, by difficulty, or both.")
+        list[str] | None,
+        typer.Option(metavar="WHAT", help="Also by domain or difficulty; give it twice for both."),
     ] = None,
     k: Annotated[
         int | None, typer.Option("--k", help="The k of pass@k; else what all agents allow.")

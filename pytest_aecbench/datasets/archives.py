@@ -44,7 +44,7 @@ def write_archive(manifest: Manifest, data: bytes, tasks_root: Path, target: Pat
     """Write the manifest, stored as ``data``, and its tasks, if they are as they were."""
     if changes := drift(manifest, tasks_root):
         raise SettingsError(f"{manifest.ref}: {changes[0]}; put the tasks back as they were")
-    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
+    temporary = target.parent / f".{os.urandom(8).hex()}.tmp"
     try:
         with temporary.open("xb") as file:
             _write(file, manifest, data, tasks_root)

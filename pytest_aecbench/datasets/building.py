@@ -35,6 +35,8 @@ def selected_tasks(selection: Selection, tasks_root: Path) -> Iterator[Task]:
 
 def entry_of(task: Task, task_path: str) -> TaskEntry:
     """Describe the task in its present state."""
+    if problem := problem_with(task.task_id):
+        raise TaskError(f"{task.task_id!r}: {problem}; rename it")
     digests = file_digests(task.path)
     for name, (kind, _) in digests.items():
         where = f"{task.task_id}: {name!r}"

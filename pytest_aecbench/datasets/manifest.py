@@ -139,25 +139,29 @@ class Manifest(_Part):
         standards: Iterable[str] = (),
         source: Source | None = None,
     ) -> Manifest:
-        """Put the tasks together under a name, as of now."""
+        """Put the tasks together under a name, as of now; SettingsError if they do not go."""
         entries = tuple(sorted(tasks, key=lambda task: task.task_id))
         difficulties = Counter(task.difficulty or "unspecified" for task in entries)
-        return cls(
-            name=name,
-            version=version,
-            content_hash=_content_hash(entries),
-            created_at=datetime.now(timezone.utc).replace(microsecond=0),
-            description=Description(
-                summary=summary,
-                purpose=purpose,
-                standards=tuple(standards),
-                domains=tuple(sorted({task.domain for task in entries})),
-                difficulty_distribution=dict(sorted(difficulties.items())),
-                task_count=len(entries),
-            ),
-            tasks=entries,
-            source=source or Source(),
+        description = Description(
+            summary=summary,
+            purpose=purpose,
+            standards=tuple(standards),
+            domains=tuple(sorted({task.domain for task in entries})),
+            difficulty_distribution=dict(sorted(difficulties.items())),
+            task_count=len(entries),
         )
+        try:
+            return cls(
+                name=name,
+                version=version,
+                content_hash=_content_hash(entries),
+                created_at=datetime.now(timezone.utc).replace(microsecond=0),
+                description=description,
+                tasks=entries,
+                source=source or Source(),
+            )
+        except ValidationError as error:
+            raise SettingsError(f"{name}@{version}: {_reason(error)}") from None
 
     @property
     def ref(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.unit.test_datasets import make_tasks
-from tests.unit.test_task import write_task
+from tests.unit.test_task import write_task, write_tree
 
 MANIFEST = Path("artefacts/datasets/mine/1.0.0/manifest.json")
 
@@ -89,6 +89,7 @@ def test_create_takes_the_tasks_that_are_asked_for(
         (["validate", "mine@2.0.0"], "dataset: 'mine@2.0.0' is no dataset in"),
         (["diff", "mine", "nope"], "dataset: 'nope' is no dataset in"),
         (["export", "mine", "-o", "no/such/place"], "no/such/place: cannot be written, No such"),
+        (["export", "mine", "-o", "."], ".: cannot be written, "),
         (["import", "nope.tar.gz"], "nope.tar.gz: cannot be read, No such file or directory"),
         (["import", "tasks"], "tasks: is not a regular file; put the file itself there"),
     ],
@@ -113,6 +114,27 @@ def test_a_project_without_tasks_is_one_line(
     assert ended.code == 2
     assert "tasks: cannot be read, No such file or directory" in ended.err
     assert aec_bench("dataset", "list").out == "no datasets in artefacts/datasets\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("civil/a/Task.toml", "'civil/a/Task.toml' and 'civil/a/task.toml' cannot be beside"),
+        ("civil/a/a\\b", "has a character that no file should have in its name; rename it"),
+        ("civil/a /task.toml", "'civil/a ': is no file name everywhere; rename it"),
+    ],
+)
+def test_names_that_do_not_work_everywhere_are_one_line(
+    here: Path, aec_bench: Run, name: str, said: str
+) -> None:
+    write_tree(here / "tasks", {name: ""})
+    if name.endswith("/task.toml"):
+        write_task(here / "tasks/civil/a ")
+    ended = aec_bench("dataset", "create", "mine", "--version", "1.0.0")
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    assert said in line
+    assert not (here / "artefacts").exists()
 
 
 def test_list_and_info_show_what_there_is(mine: Path, aec_bench: Run) -> None:

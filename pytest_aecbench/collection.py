@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.config import is_worker, refusal_of, settings_of
+from pytest_aecbench.config import is_configured, is_worker, refusal_of, settings_of
+from pytest_aecbench.confining import dataset_of
 from pytest_aecbench.nodes import TaskDirectory, TaskFile, TaskTree, TrialItem, is_task
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuse tasks that are not those of the run's dataset, before there are workers."""
+    if is_configured(session.config) and not is_worker(session.config):
+        dataset_of(session.config)
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Directory | None:
@@ -51,14 +59,24 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Deselect the trials that the experiment does not ask for, as ``-k`` does."""
+    """Deselect the trials that experiment or dataset do not ask for, as ``-k`` does."""
     trials = [item for item in items if isinstance(item, TrialItem)]
     left_out = {item for item in trials if not item.parent.is_selected}
+    left_out |= _outside_dataset(session.config, trials)
     if left_out:
         items[:] = [item for item in items if item not in left_out]
         session.config.hook.pytest_deselected(items=[t for t in trials if t in left_out])
     if len(left_out) == len(trials) and not session.testsfailed:
         _refuse_none(session.config, len({item.parent for item in trials}))
+
+
+def _outside_dataset(config: pytest.Config, trials: list[TrialItem]) -> set[TrialItem]:
+    dataset = dataset_of(config) if is_configured(config) else None
+    if dataset is None:
+        return set()
+    tasks_root = settings_of(config).tasks_root
+    directories = {tasks_root / task_id for task_id in dataset.tasks}
+    return {item for item in trials if item.path.parent not in directories}
 
 
 _NONE_SELECTED = "aecbench_none_selected"

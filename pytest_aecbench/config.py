@@ -26,6 +26,8 @@ __all__ = [
 # setting -> option, ini key
 _KEYS = {
     "agents": ("--aec-agent", "aec_agent"),
+    "dataset": ("--aec-dataset", "aec_dataset"),
+    "allow_drift": ("--aec-allow-drift", None),
     "repetitions": ("--aec-repetitions", "aec_repetitions"),
     "backend": ("--aec-backend", "aec_backend"),
     "concurrency": ("--aec-concurrency", "aec_concurrency"),
@@ -40,6 +42,8 @@ _KEYS = {
     "force_build": ("--aec-force-build", None),
     "gate": ("--aec-gate", "aec_gate"),
     "max_error_rate": ("--aec-max-error-rate", "aec_max_error_rate"),
+    "baseline": ("--aec-baseline", "aec_baseline"),
+    "fail_on_regression": ("--aec-fail-on-regression", "aec_fail_on_regression"),
     "summary_md": ("--aec-summary-md", "aec_summary_md"),
     "progress_sec": ("--aec-progress", "aec_progress"),
     "resume": ("--aec-resume", None),
@@ -48,6 +52,7 @@ _KEYS = {
     "tasks_root": (None, "aec_tasks_root"),
     "ledger_root": (None, "aec_ledger_root"),
     "jobs_root": (None, "aec_jobs_root"),
+    "datasets_root": (None, "aec_datasets_root"),
     # Not themselves settings: which file to read, and what to do with the settings.
     "experiment": ("--aec-experiment", None),
     "show_config": ("--aec-show-config", None),

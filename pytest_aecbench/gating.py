@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_aecbench.baseline import comparison_of
 from pytest_aecbench.config import settings_of
 from pytest_aecbench.results import results_of
 
 if TYPE_CHECKING:
+    from pytest_aecbench.comparison import Comparison
     from pytest_aecbench.gates import Verdict
     from pytest_aecbench.statistics import TrialResult
 
@@ -36,6 +38,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _judge(config: pytest.Config, trials: list[TrialResult]) -> Verdict | None:
+    from pytest_aecbench.comparison import judge_regression
     from pytest_aecbench.gates import Verdict, judge_error_rate
 
     settings = settings_of(config)
@@ -44,9 +47,11 @@ def _judge(config: pytest.Config, trials: list[TrialResult]) -> Verdict | None:
         verdicts.append(settings.gate.judge(trials))
     if settings.max_error_rate is not None:
         verdicts.append(judge_error_rate(trials, settings.max_error_rate))
-        if settings.gate is None:
+        if settings.gate is None and not settings.fail_on_regression:
             failed = any(trial.passed is False for trial in trials)
             verdicts.append(Verdict(not failed, ()))
+    if settings.fail_on_regression and (comparison := comparison_of(config, trials)):
+        verdicts.append(judge_regression(comparison))
     if not verdicts:
         return None
     lines = tuple(line for verdict in verdicts for line in verdict.lines)
@@ -77,17 +82,24 @@ def _report_to_junit(config: pytest.Config, verdict: Verdict) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    """Say how the gate decided, and write the summary for CI where one is wanted."""
+    """Compare with the baseline, say how the gate decided, and write the summary for CI."""
     results = results_of(config)
     orderly = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     if results is None or not (trials := results.settled(orderly=orderly)):
         return
+    comparison = comparison_of(config, trials)
+    if comparison is not None:
+        from pytest_aecbench.comparison_text import comparison_lines
+
+        terminalreporter.section(f"aec: compared with {comparison.before}")
+        for line in comparison_lines(comparison):
+            terminalreporter.write_line(line)
     verdict = config.stash.get(_VERDICT, None)
     if verdict is not None:
         terminalreporter.section(f"aec gate {'passed' if verdict.passed else 'failed'}")
         for line in verdict.lines:
             terminalreporter.write_line(line)
-    _write_summaries(terminalreporter, trials, results.wall_sec, verdict)
+    _write_summaries(terminalreporter, trials, results.wall_sec, verdict, comparison)
 
 
 def _write_summaries(
@@ -95,6 +107,7 @@ def _write_summaries(
     trials: list[TrialResult],
     wall_sec: float,
     verdict: Verdict | None,
+    comparison: Comparison | None,
 ) -> None:
     settings = settings_of(terminalreporter.config)
     wanted = {settings.summary_md: "w", os.environ.get("GITHUB_STEP_SUMMARY"): "a"}
@@ -104,7 +117,11 @@ def _write_summaries(
         from pytest_aecbench.markdown import markdown_summary
 
         text = markdown_summary(
-            trials, experiment_id=settings.experiment_id, wall_sec=wall_sec, verdict=verdict
+            trials,
+            experiment_id=settings.experiment_id,
+            wall_sec=wall_sec,
+            verdict=verdict,
+            comparison=comparison,
         )
         try:
             with Path(settings.root, name).open(mode, encoding="utf-8") as file:

@@ -17,6 +17,7 @@ from pytest_aecbench.record import (
     AgentIdentity,
     AgentOutcome,
     Cost,
+    DatasetIdentity,
     Environment,
     Evaluation,
     Failure,
@@ -78,7 +79,7 @@ def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:
 
 def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]]:
     """Return what JUnit and other reports get to know of a record, as plain scalars."""
-    evaluation = record.evaluation
+    evaluation, dataset = record.evaluation, record.dataset
     found: dict[str, str | int | float | bool | None] = {
         "aec.task": record.task.task_id,
         "aec.agent": record.agent.name,
@@ -86,6 +87,7 @@ def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]
         "aec.reward": evaluation.reward,
         "aec.trial_id": record.trial_id,
         "aec.experiment": record.experiment_id,
+        "aec.dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
         "aec.domain": record.task.domain,
         "aec.difficulty": record.task.difficulty,
         "aec.backend": record.environment.backend,
@@ -115,6 +117,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
             visibility=task.visibility,
             tags=task.tags,
         ),
+        dataset=_dataset(trial),
         agent=AgentIdentity(
             name=agent.name,
             harness=agent.harness,
@@ -145,6 +148,18 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
         completeness="complete" if trial.collected else "partial",
         warnings=tuple(trial.warnings),
         harness_version=__version__,
+    )
+
+
+def _dataset(trial: Trial) -> DatasetIdentity | None:
+    used = trial.dataset
+    if used is None:
+        return None
+    return DatasetIdentity(
+        name=used.name,
+        version=used.version,
+        content_hash=used.content_hash,
+        drifted=used.drifted,
     )
 
 

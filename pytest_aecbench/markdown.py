@@ -5,16 +5,18 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.comparison_text import comparison_notes
 from pytest_aecbench.statistics import final_attempts, summarise
 from pytest_aecbench.summary import amount_text, bounds_text, duration_text, mean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from pytest_aecbench.comparison import Comparison
     from pytest_aecbench.gates import Verdict
     from pytest_aecbench.statistics import AgentSummary, Group, TrialResult
 
-__all__ = ["markdown_summary"]
+__all__ = ["code", "comparison_blocks", "markdown_summary", "table"]
 
 _LISTED = 20
 _GROUP_HEAD = ("trials", "errors", "reward", "95 % interval", "pass@1")
@@ -26,6 +28,7 @@ def markdown_summary(
     experiment_id: str,
     wall_sec: float,
     verdict: Verdict | None = None,
+    comparison: Comparison | None = None,
 ) -> str:
     """Return the run's tables, and the trials that failed or broke; held-out tasks are not named.
 
@@ -37,6 +40,7 @@ def markdown_summary(
         _counts(summaries, wall_sec),
         *_gate_block(verdict),
         *(_agent_blocks(summaries) if summaries else ()),
+        *(comparison_blocks(comparison) if comparison else ()),
         *_trial_blocks(results),
     ]
     return "\n\n".join(blocks) + "\n"
@@ -44,7 +48,7 @@ def markdown_summary(
 
 def _headline(experiment_id: str, verdict: Verdict | None) -> str:
     gate = "" if verdict is None else f": gate {'passed' if verdict.passed else 'failed'}"
-    return f"## aec: {_code(experiment_id)}{gate}"
+    return f"## aec: {code(experiment_id)}{gate}"
 
 
 def _counts(summaries: Sequence[AgentSummary], wall_sec: float) -> str:
@@ -61,12 +65,12 @@ def _counts(summaries: Sequence[AgentSummary], wall_sec: float) -> str:
 
 def _gate_block(verdict: Verdict | None) -> Iterator[str]:
     if verdict is not None:
-        yield "\n".join(f"- {_code(line)}" for line in verdict.lines)
+        yield "\n".join(f"- {code(line)}" for line in verdict.lines)
 
 
 def _agent_blocks(summaries: Sequence[AgentSummary]) -> Iterator[str]:
     repeated = sorted({summary.repetitions for summary in summaries if summary.repetitions > 1})
-    yield _table(
+    yield table(
         (
             "agent",
             *_GROUP_HEAD,
@@ -75,7 +79,7 @@ def _agent_blocks(summaries: Sequence[AgentSummary]) -> Iterator[str]:
         ),
         (
             (
-                _code(summary.agent),
+                code(summary.agent),
                 *_group_cells(summary.overall),
                 *chain.from_iterable(_pass_cells(summary, k) for k in repeated),
                 amount_text(summary.tokens_in),
@@ -102,13 +106,13 @@ def _details(
     groups: Callable[[AgentSummary], Mapping[str, Group]],
 ) -> Iterator[str]:
     rows = [
-        (_code(summary.agent), _code(name), *_group_cells(group))
+        (code(summary.agent), code(name), *_group_cells(group))
         for summary in summaries
         for name, group in groups(summary).items()
     ]
     if rows:
         yield f"<details><summary>By {what}</summary>"
-        yield _table(("agent", what, *_GROUP_HEAD), rows)
+        yield table(("agent", what, *_GROUP_HEAD), rows)
         yield "</details>"
 
 
@@ -122,9 +126,38 @@ def _group_cells(group: Group) -> tuple[str, ...]:
     )
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are Markdown already."""
     lines = (head, ["---"] * len(head), *rows)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def comparison_blocks(comparison: Comparison) -> Iterator[str]:
+    """Yield how the agents' rewards changed since an earlier experiment."""
+    yield f"### Compared with {code(comparison.before)}"
+    if comparison.agents:
+        yield table(
+            ("agent", "pairs", "before", "after", "change", "95 % interval"),
+            (
+                (
+                    code(agent.name),
+                    str(agent.pairs),
+                    f"{agent.before:.2f}",
+                    f"{agent.after:.2f}",
+                    f"{agent.change:+.2f}",
+                    agent.bounds_text,
+                )
+                for agent in comparison.agents
+            ),
+        )
+    tasks = [
+        f"- {word}: {code(task.task_id)} {task.before:.2f} to {task.after:.2f}"
+        for agent in comparison.agents
+        for word, found in (("worse", agent.worse), ("better", agent.better))
+        for task in found[:_LISTED]
+    ]
+    notes = [f"- {code(note.strip())}" for note in comparison_notes(comparison)]
+    yield "\n".join([*tasks, *notes])
 
 
 def _trial_blocks(results: Iterable[TrialResult]) -> Iterator[str]:
@@ -135,7 +168,7 @@ def _trial_blocks(results: Iterable[TrialResult]) -> Iterator[str]:
     failed = [trial for trial in public if trial.passed is False]
     yield from _list("Failed, lowest rewards first", failed, lambda t: f"reward {t.reward:.4g}")
     broken = [trial for trial in public if trial.error_cause is not None]
-    yield from _list("Errors, not scored", broken, lambda t: _code(t.error_cause or ""))
+    yield from _list("Errors, not scored", broken, lambda t: code(t.error_cause or ""))
 
 
 def _list(
@@ -145,14 +178,14 @@ def _list(
         return
     yield f"### {title}: {len(trials)}"
     lines = [
-        f"- {_code(f'{trial.task_id}[{trial.agent}-{trial.repetition}]')} {outcome(trial)}"
+        f"- {code(f'{trial.task_id}[{trial.agent}-{trial.repetition}]')} {outcome(trial)}"
         for trial in trials[:_LISTED]
     ]
     more = len(trials) - _LISTED
     yield "\n".join([*lines, f"- and {more} more"] if more > 0 else lines)
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """Return text as code, where GitHub makes no link, mention or markup of it.
 
     A code span takes most text as it is, but neither a backtick nor, in a table, a vertical bar.

@@ -330,17 +330,26 @@ class TrialItem(pytest.Function):
     def setup(self) -> None:
         """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
         from pytest_aecbench import keeping
+        from pytest_aecbench.confining import check_unchanged, dataset_of
         from pytest_aecbench.reusing import reused_record
         from pytest_aecbench.trial import Trial
 
         if not self.config.option.setupplan:
             settings = settings_of(self.config)
             self.attempt += 1
-            self.trial = Trial(self.task, self.agent, self.repetition, settings, self.attempt)
+            self.trial = Trial(
+                self.task,
+                self.agent,
+                self.repetition,
+                settings,
+                self.attempt,
+                dataset_of(self.config),
+            )
             self.reused = reused_record(self.config, self.trial)
             if self.reused is not None:
                 return
             self.skip_if_spent()
+            check_unchanged(self.trial)
             keeping.begin(self.trial)
         super().setup()
 

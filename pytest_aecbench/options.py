@@ -30,6 +30,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "HARNESS:MODEL, or the dotted path of an agent class. ini: aec_agent",
     )
     add(
+        "--aec-dataset",
+        metavar="NAME[@VERSION]",
+        help="run the tasks of this dataset and no others; one that is missing or differs from the "
+        "dataset's manifest is refused. Without a version, the highest. ini: aec_dataset",
+    )
+    add(
+        "--aec-allow-drift",
+        action="store_true",
+        help="with --aec-dataset, run tasks that differ from the manifest all the same; every "
+        "record of the run says so",
+    )
+    add(
         "--aec-repetitions",
         metavar="N",
         help="how often each agent attempts each task (default 1). ini: aec_repetitions",
@@ -126,6 +138,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "ini: aec_max_error_rate",
     )
     add(
+        "--aec-baseline",
+        metavar="ID",
+        help="compare with an earlier experiment at the end of the run. ini: aec_baseline",
+    )
+    add(
+        "--aec-fail-on-regression",
+        action="store_true",
+        help="let the comparison with --aec-baseline decide whether the run passes, instead of "
+        "'all passed': it fails when an agent's rewards got worse by more than chance explains. "
+        "ini: aec_fail_on_regression",
+    )
+    add(
         "--aec-summary-md",
         metavar="FILE",
         help="write the summary as Markdown; $GITHUB_STEP_SUMMARY gets it in any case. "
@@ -155,6 +179,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     ini = parser.addini
     ini("aec_agent", "agents to run, as for --aec-agent", type="linelist", default=[])
+    ini("aec_dataset", "as for --aec-dataset", type="string", default="")
     ini("aec_repetitions", "as for --aec-repetitions", type="int", default=None)
     ini("aec_backend", "as for --aec-backend", type="string", default="")
     ini("aec_concurrency", "as for --aec-concurrency", type="int", default=None)
@@ -166,6 +191,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ini("aec_retry_delay", "as for --aec-retry-delay", type="float", default=None)
     ini("aec_gate", "as for --aec-gate", type="string", default="")
     ini("aec_max_error_rate", "as for --aec-max-error-rate", type="float", default=None)
+    ini("aec_baseline", "as for --aec-baseline", type="string", default="")
+    ini("aec_fail_on_regression", "as for --aec-fail-on-regression", type="bool", default=False)
     ini("aec_summary_md", "as for --aec-summary-md", type="string", default="")
     ini("aec_progress", "as for --aec-progress", type="float", default=None)
     ini("aec_keep", "as for --aec-keep", type="string", default="")
@@ -173,6 +200,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ini("aec_tasks_root", "where task ids start (default: tasks)", default="")
     ini("aec_ledger_root", "where records go (default: artefacts/ledger)", default="")
     ini("aec_jobs_root", "where trials' files go (default: jobs)", default="")
+    ini("aec_datasets_root", "where datasets are (default: artefacts/datasets)", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "AgentIdentity",
     "AgentOutcome",
     "Cost",
+    "DatasetIdentity",
     "Environment",
     "Evaluation",
     "Failure",
@@ -119,6 +120,15 @@ class TaskIdentity(_Part):
     difficulty: str | None = None
     visibility: str = "public"
     tags: tuple[str, ...] = ()
+
+
+class DatasetIdentity(_Part):
+    """Which dataset the run was confined to; ``drifted`` if some task was not as it says."""
+
+    name: str
+    version: str
+    content_hash: str
+    drifted: bool = False
 
 
 class AgentIdentity(_Part):
@@ -245,6 +255,7 @@ class TrialRecord(_Part):
     experiment_id: _ExperimentId
     run_id: str
     task: TaskIdentity
+    dataset: DatasetIdentity | None = None
     agent: AgentIdentity
     repetition: _Ordinal
     attempt: _Ordinal

@@ -15,6 +15,7 @@ from pytest_aecbench.config import (
     is_worker,
     settings_of,
 )
+from pytest_aecbench.confining import dataset_of, handed_over
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
 from pytest_aecbench.nodes import TrialItem, is_trial
 from pytest_aecbench.reusing import reusable_of
@@ -83,6 +84,7 @@ def pytest_configure_node(node: WorkerController) -> None:
         frozen, reusable = freeze(node.config), reusable_of(node.config)
     node.workerinput["aecbench"] = frozen
     node.workerinput["aecbench_reusable"] = reusable
+    node.workerinput["aecbench_dataset"] = handed_over(node.config)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -141,6 +143,10 @@ def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
         known_as = (settings.experiment_id, settings.experiment_name, settings.project_name)
         reporter.write_line(f"aec: experiment {', '.join(name for name in known_as if name)}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
+        if (dataset := dataset_of(config)) is not None:
+            reporter.write_line(f"aec: dataset {dataset}, tasks in it {len(dataset.tasks)}")
+            for change in dataset.changes:
+                reporter.write_line(f"aec: not as in the dataset: {change}")
         if settings.resume:
             count = len(reusable_of(config))
             reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")

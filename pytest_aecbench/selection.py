@@ -1,4 +1,4 @@
-"""Which tasks an experiment is about: those that every rule allows."""
+"""Which tasks an experiment or a dataset is about: those that every rule allows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,15 @@ class Selection:
     def __bool__(self) -> bool:
         return any(astuple(self))
 
+    def names(self, task_id: str) -> bool:
+        """Tell whether the patterns allow the task, which need not be read for that."""
+        included = not self.include_patterns or _matches(task_id, self.include_patterns)
+        return included and not _matches(task_id, self.exclude_patterns)
+
     def takes(self, task: Task) -> bool:
         """Tell whether the task is one of those meant."""
         return (
-            (not self.include_patterns or _matches(task.task_id, self.include_patterns))
-            and not _matches(task.task_id, self.exclude_patterns)
+            self.names(task.task_id)
             and (not self.domains or task.domain in self.domains)
             and (not self.difficulties or task.difficulty in self.difficulties)
             and (not self.lifecycle or task.config.metadata.lifecycle in self.lifecycle)

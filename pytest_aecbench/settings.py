@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.gates import Gate
 
-__all__ = ["KEEP", "LOCAL_MODES", "Settings", "resolve"]
+__all__ = ["KEEP", "LOCAL_MODES", "Settings", "find_experiment", "resolve"]
 
 LATEST = "latest"
 RERUN = ("all", "error", "failed")
 KEEP = ("all", "failed", "none")
 LOCAL_MODES = ("auto", "namespaces", "rewriting")
 WITHOUT_OPTIONS = ("docker", "local")
+_LEDGER_ROOT = "artefacts/ledger"
 
 _T = TypeVar("_T")
 
@@ -54,6 +55,7 @@ class Settings:
     description: str | None
     dataset: str | None
     selection: Selection
+    allow_drift: bool
     agents: tuple[AgentSpec, ...]
     repetitions: int
     backend: str
@@ -71,6 +73,8 @@ class Settings:
     retry_delay_sec: float
     gate: Gate | None
     max_error_rate: float | None
+    baseline: str | None
+    fail_on_regression: bool
     summary_md: str | None
     progress_sec: float
     resume: bool
@@ -133,19 +137,21 @@ def resolve(
 
     backend = settle("backend", "local", _variable)
     datasets_root = settle("datasets_root", "artefacts/datasets", below_root)
+    experiment_id = experiment_id or _settle_experiment_id(root, given)
     return Settings(
         root=root,
         project_name=settle("project_name", None, _optional_text),
         tasks_root=settle("tasks_root", "tasks", below_root),
         templates_root=settle("templates_root", "templates", below_root),
         seeds_root=settle("seeds_root", "seeds", below_root),
-        ledger_root=settle("ledger_root", "artefacts/ledger", below_root),
+        ledger_root=settle("ledger_root", _LEDGER_ROOT, below_root),
         feedback_root=settle("feedback_root", "artefacts/feedback", below_root),
         datasets_root=datasets_root,
         jobs_root=settle("jobs_root", "jobs", below_root),
         experiment_name=settle("experiment_name", None, _optional_text),
         description=settle("description", None, _optional_text),
         dataset=settle("dataset", None, _dataset(datasets_root)),
+        allow_drift=_settle_allow_drift(given),
         selection=Selection(
             include_patterns=settle("include_patterns", (), _texts),
             exclude_patterns=settle("exclude_patterns", (), _texts),
@@ -170,13 +176,15 @@ def resolve(
         retry_delay_sec=settle("retry_delay_sec", 2, _positive),
         gate=settle("gate", None, _gate),
         max_error_rate=settle("max_error_rate", None, _share),
+        baseline=_settle_baseline(root, given, experiment_id),
+        fail_on_regression=_settle_fail_on_regression(given),
         summary_md=settle("summary_md", None, _optional_text),
         progress_sec=settle("progress_sec", 60, _seconds),
         resume="resume" in given,
         rerun=settle("rerun", "error", _choice(RERUN)),
         keep=settle("keep", "none", _choice(KEEP)),
         force_build=settle("force_build", False, _flag),
-        experiment_id=experiment_id or _settle_experiment_id(root, given),
+        experiment_id=experiment_id,
         run_id=run_id or os.urandom(8).hex(),
         given=given,
         secret_names=tuple(secret_names),
@@ -195,19 +203,6 @@ def _texts(value: object, where: str) -> tuple[str, ...]:
 
 def _optional(check: Callable[[object, str], _T]) -> Callable[[object, str], _T | None]:
     return lambda value, where: None if value is None else check(value, where)
-
-
-def _dataset(datasets_root: Path) -> Callable[[object, str], str | None]:
-    def check(value: object, where: str) -> str | None:
-        if value is None:
-            return None
-        name = str(value).partition("@")[0]
-        if "/" in name or not name.strip(".") or not (datasets_root / name).is_dir():
-            right = f"use NAME or NAME@VERSION of one in {datasets_root}"
-            raise SettingsError(f"{where}: dataset {value!r} is not there; {right}")
-        return str(value)
-
-    return check
 
 
 def _backend_options(backend: str, given: Mapping[str, tuple[object, str]]) -> dict[str, object]:
@@ -230,6 +225,17 @@ def _backend_options(backend: str, given: Mapping[str, tuple[object, str]]) -> d
 
 def _optional_text(value: object, where: str) -> str | None:
     return None if value is None else str(value)
+
+
+def _dataset(datasets_root: Path) -> Callable[[object, str], str | None]:
+    def check(value: object, where: str) -> str | None:
+        if value is None:
+            return None
+        from pytest_aecbench.datasets.store import Datasets
+
+        return str(Datasets(datasets_root).find(str(value), where))
+
+    return check
 
 
 def _gate(value: object, where: str) -> Gate | None:
@@ -317,17 +323,48 @@ def _settle_experiment_id(root: Path, given: Mapping[str, tuple[object, str]]) -
         raise SettingsError(f"{where}: goes on with an experiment; leave --aec-experiment-id out")
     if wanted == LATEST and named[0] is not None:  # an experiment.yaml says which one it is
         wanted = named[0]
-    ledger_root = root / str(given.get("ledger_root", ("artefacts/ledger", ""))[0])
+    ledger_root = root / str(given.get("ledger_root", (_LEDGER_ROOT, ""))[0])
+    return find_experiment(ledger_root, str(wanted), where)
+
+
+def find_experiment(ledger_root: Path, wanted: str, where: str) -> str:
+    """Return the experiment of that name, or the latest, if the ledger has one."""
     known = Ledger(ledger_root).experiments()
     if wanted == LATEST and known:
         return max(known, key=lambda name: (ledger_root / name).stat().st_mtime)
     if wanted not in known:
         what = "no experiment" if wanted == LATEST else f"{wanted!r} is no experiment"
         raise SettingsError(
-            f"{where}: {what} in {ledger_root}; use {where}=ID with one of "
+            f"{where}: {what} in {ledger_root}; use one of "
             f"{', '.join(known[-5:]) or 'those of earlier runs, of which there are none'}"
         )
-    return str(wanted)
+    return wanted
+
+
+def _settle_baseline(
+    root: Path, given: Mapping[str, tuple[object, str]], experiment_id: str
+) -> str | None:
+    if "baseline" not in given:
+        return None
+    wanted, where = given["baseline"]
+    if wanted == experiment_id:
+        raise SettingsError(f"{where}: {wanted!r} is this run itself; name an earlier experiment")
+    ledger_root = root / str(given.get("ledger_root", (_LEDGER_ROOT, ""))[0])
+    return find_experiment(ledger_root, str(wanted), where)
+
+
+def _settle_fail_on_regression(given: Mapping[str, tuple[object, str]]) -> bool:
+    value, where = given.get("fail_on_regression", (False, ""))
+    if value and "baseline" not in given:
+        raise SettingsError(f"{where}: there is nothing to compare with; add --aec-baseline=ID")
+    return bool(value)
+
+
+def _settle_allow_drift(given: Mapping[str, tuple[object, str]]) -> bool:
+    value, where = given.get("allow_drift", (False, ""))
+    if value and "dataset" not in given:
+        raise SettingsError(f"{where}: is about a dataset; add --aec-dataset=NAME@VERSION")
+    return bool(value)
 
 
 def _experiment_id(value: object, where: str) -> str:

@@ -160,6 +160,8 @@ class TrialResult:
     usd: float | None
     duration_sec: float
     trial_id: str = ""
+    trial_key: str = ""
+    task_digest: str = ""
 
     @classmethod
     def from_record(cls, record: TrialRecord) -> TrialResult:
@@ -182,6 +184,8 @@ class TrialResult:
             usd=record.cost.usd,
             duration_sec=record.timing.spent_sec,
             trial_id=record.trial_id,
+            trial_key=record.trial_key,
+            task_digest=record.task.digest,
         )
 
     def to_dict(self) -> dict[str, Scalar]:

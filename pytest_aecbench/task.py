@@ -9,7 +9,7 @@ import stat
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.errors import TaskError
 
@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.taskconfig import TaskConfig
 
-__all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "expand", "is_task", "read_text"]
+__all__ = [
+    "INSTRUCTION_FILE",
+    "TASK_FILE",
+    "FileDigest",
+    "Task",
+    "expand",
+    "file_digests",
+    "file_header",
+    "find_tasks",
+    "is_ignored",
+    "is_task",
+    "read_text",
+    "task_digest",
+]
 
 TASK_FILE = "task.toml"
 INSTRUCTION_FILE = "instruction.md"
@@ -222,15 +235,59 @@ class Task:
         its content, so that no two different trees read the same. Links count by where they
         point and are not followed; empty directories do not count.
         """
-        digest = hashlib.sha256()
-        try:
-            for name, entry in sorted(_files(self.path)):
-                for part in (_kind(entry), name, _content(entry)):
-                    digest.update(len(part).to_bytes(8, "big"))
-                    digest.update(part)
-        except OSError as error:
-            raise TaskError(f"{error.filename}: {error.strerror}; make it readable") from None
-        return f"sha256:{digest.hexdigest()}"
+        return task_digest(self.path)
+
+
+def task_digest(path: Path) -> str:
+    """Return the digest of a directory as a task, whether or not it is a good one."""
+    digest = hashlib.sha256()
+    for kind, name, content in _contents(path):
+        digest.update(file_header(kind, name, len(content)))
+        digest.update(content)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def file_header(kind: str, name: str, size: int) -> bytes:
+    """Return what stands before a file's content in the digest of its task."""
+    parts = (kind.encode(), _bytes(name))
+    framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return framed + size.to_bytes(8, "big")
+
+
+class FileDigest(NamedTuple):
+    """One file of a task: ``file``, ``program``, ``link`` or ``other``, and its content's hash."""
+
+    kind: str
+    sha256: str
+
+
+def file_digests(path: Path) -> dict[str, FileDigest]:
+    """Return what the task's digest is made of, by the files' paths below the task."""
+    return {
+        name: FileDigest(kind, f"sha256:{hashlib.sha256(content).hexdigest()}")
+        for kind, name, content in _contents(path)
+    }
+
+
+def find_tasks(root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the id and the directory of every task below ``root``, sorted; links are not followed.
+
+    What is hidden, and what tools leave behind, holds no tasks.
+    """
+    yield from _find_tasks(root, "")
+
+
+def _find_tasks(directory: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    with os.scandir(directory) as entries:
+        names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
+    for name in names:
+        path = directory / name
+        if is_ignored(name) or name.startswith("."):
+            continue
+        if is_task(path):
+            yield f"{prefix}{name}", path
+        else:
+            yield from _find_tasks(path, f"{prefix}{name}/")
 
 
 _VARIABLE = re.compile(
@@ -329,26 +386,40 @@ def _dockerfile_workdir(path: Path) -> PurePosixPath:
     return PurePosixPath("/", *(line.strip("\"'") for line in lines))
 
 
-def _files(directory: str | Path, prefix: str = "") -> Iterator[tuple[bytes, os.DirEntry[str]]]:
+def is_ignored(name: str) -> bool:
+    """Tell whether a file or directory of that name is no part of its task."""
+    return name in _IGNORED or name.endswith(_IGNORED_SUFFIXES)
+
+
+def _contents(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    """Yield each file's kind, path and content, in the order of the digest."""
+    try:
+        for name, entry in sorted(_files(path), key=lambda found: _bytes(found[0])):
+            yield _kind(entry), name, _content(entry)
+    except OSError as error:
+        raise TaskError(f"{error.filename}: {error.strerror}; make it readable") from None
+
+
+def _files(directory: str | Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield everything below that is not a directory, by the path it has in the digest."""
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name in _IGNORED or entry.name.endswith(_IGNORED_SUFFIXES):
+            if is_ignored(entry.name):
                 continue
             name = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
                 yield from _files(entry.path, f"{name}/")
             else:
-                yield _bytes(name), entry
+                yield name, entry
 
 
-def _kind(entry: os.DirEntry[str]) -> bytes:
+def _kind(entry: os.DirEntry[str]) -> str:
     if entry.is_symlink():
-        return b"link"
+        return "link"
     if not entry.is_file(follow_symlinks=False):
-        return b"other"
+        return "other"
     executable = entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR
-    return b"program" if executable else b"file"
+    return "program" if executable else "file"
 
 
 def _content(entry: os.DirEntry[str]) -> bytes:

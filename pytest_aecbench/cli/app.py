@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
-from pytest_aecbench.cli import config, schema
+from pytest_aecbench.cli import config, datasets, ledgers, reports, schema
 from pytest_aecbench.cli.reaping import reap
 
 __all__ = ["app"]
@@ -33,6 +33,7 @@ def _say_version(
 
 app.add_typer(config.app, name="config")
 app.command("schema")(schema.print_schema)
-
-
+app.add_typer(datasets.app, name="dataset")
+app.add_typer(ledgers.app, name="ledger")
+app.add_typer(reports.app, name="report")
 app.command()(reap)

@@ -3,15 +3,64 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-__all__ = ["AsJson", "print_json"]
+from pytest_aecbench.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "AsJson",
+    "check_choices",
+    "print_json",
+    "print_problem",
+    "print_table",
+    "printable",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 def print_json(data: object) -> None:
     """Print one JSON document."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: object) -> object:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def print_problem(problem: object) -> None:
+    """Say what is wrong with something that is left out, without stopping."""
+    typer.echo(f"aec-bench: {problem}", err=True)
+
+
+def check_choices(values: Iterable[str], valid: tuple[str, ...], where: str) -> None:
+    """Refuse a value that is none of the valid ones."""
+    for value in values:
+        if value not in valid:
+            choices = ", ".join(map(repr, valid))
+            raise SettingsError(f"{where}: {value!r} is not valid; use one of {choices}")
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print columns as wide as they need to be; numbers to the right."""
+    body = [list(row) for row in rows]
+    cells = [list(head), *([printable(value) for value in row] for row in body)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = [isinstance(value, (int, float)) for value in body[0]] if body else [False] * len(head)
+    for line in cells:
+        padded = (
+            cell.rjust(width) if to_the_right else cell.ljust(width)
+            for cell, width, to_the_right in zip(line, widths, right, strict=True)
+        )
+        typer.echo("  ".join(padded).rstrip())
+
+
+def printable(value: object) -> str:
+    """Return what a terminal shows as it is, whatever is in a record."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in str(value))

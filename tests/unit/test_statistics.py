@@ -223,6 +223,8 @@ def test_a_result_takes_what_a_summary_needs_from_a_record() -> None:
         usd=0.25,
         duration_sec=90.0,
         trial_id=record.trial_id,
+        trial_key=record.trial_key,
+        task_digest="d" * 64,
     )
 
 

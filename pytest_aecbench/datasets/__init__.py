@@ -1,0 +1,1 @@
+"""Datasets: named, versioned, content-hashed sets of tasks, and archives of them."""

@@ -1,0 +1,143 @@
+"""Datasets below a root, as ``<name>/<version>/manifest.json``: written once, never changed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import stat
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from pytest_aecbench.datasets.names import NAME, DatasetRef, check_version, parse_ref, precedence
+from pytest_aecbench.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytest_aecbench.datasets.manifest import Manifest
+
+__all__ = ["MANIFEST_FILE", "Datasets", "open_regular", "read_regular"]
+
+MANIFEST_FILE = "manifest.json"
+_LISTED = 10
+_TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
+
+
+@dataclass(frozen=True, slots=True)
+class Datasets:
+    """The datasets below ``root``."""
+
+    root: Path
+
+    def refs(self) -> list[DatasetRef]:
+        """Return all there are, by name and then from the lowest version to the highest."""
+        return [
+            DatasetRef(name, version)
+            for name in _directories(self.root)
+            if re.fullmatch(NAME, name)
+            for version in self.versions(name)
+        ]
+
+    def versions(self, name: str) -> list[str]:
+        """Return the versions that the dataset has, the highest last."""
+        found = []
+        for version in _directories(self.root / name):
+            with suppress(SettingsError):
+                found.append(check_version(version, name))
+        return sorted(found, key=precedence)
+
+    def find(self, text: str, where: str) -> DatasetRef:
+        """Return the dataset that ``text`` means, with its version.
+
+        Raises:
+            SettingsError: there is no such dataset; the message names those that there are.
+
+        """
+        ref = parse_ref(text, where)
+        versions = self.versions(ref.name)
+        if ref.version is None and versions:
+            return DatasetRef(ref.name, versions[-1])
+        if ref.version in versions:
+            return ref
+        known = [DatasetRef(ref.name, version) for version in versions] or self.refs()
+        names = ", ".join(map(str, known[-_LISTED:]))
+        there_are = f"there are {names}" if names else "make one with 'aec-bench dataset create'"
+        raise SettingsError(f"{where}: {text!r} is no dataset in {self.root}; {there_are}")
+
+    def path(self, ref: DatasetRef) -> Path:
+        """Return where the dataset's manifest is."""
+        return self.root / ref.name / str(ref.version) / MANIFEST_FILE
+
+    def read(self, ref: DatasetRef) -> bytes:
+        """Return the manifest as it is stored."""
+        from pytest_aecbench.datasets.manifest import MAX_MANIFEST_BYTES
+
+        return read_regular(self.path(ref), MAX_MANIFEST_BYTES)
+
+    def load(self, ref: DatasetRef) -> Manifest:
+        """Read and check the dataset's manifest."""
+        from pytest_aecbench.datasets.manifest import Manifest
+
+        path = self.path(ref)
+        manifest = Manifest.from_json(self.read(ref), str(path))
+        if manifest.ref != str(ref):
+            raise SettingsError(f"{path}: is of {manifest.ref}; put it back into its own directory")
+        return manifest
+
+    def add(self, manifest: Manifest, data: bytes | None = None) -> Path:
+        """Keep the manifest, as the bytes ``data`` if given, unless its version is there."""
+        directory = self.root / manifest.name / manifest.version
+        staged = directory.with_name(f".{os.urandom(8).hex()}.tmp")
+        try:
+            staged.mkdir(parents=True)
+            with (staged / MANIFEST_FILE).open("xb") as file:
+                file.write(manifest.to_json() if data is None else data)
+                file.flush()
+                os.fsync(file.fileno())
+            # Renaming a directory replaces nothing but an empty one.
+            staged.rename(directory)
+        except OSError as error:
+            if error.errno in _TAKEN and os.path.lexists(directory):
+                raise SettingsError(
+                    f"{manifest.ref}: is there already and never changes; use another version"
+                ) from None
+            raise SettingsError(f"{directory}: cannot be written, {error.strerror}") from None
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+        return directory / MANIFEST_FILE
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that is one, and neither a directory nor a pipe to wait for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read, {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SettingsError(f"{path}: is not a regular file; put the file itself there")
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
+
+
+def read_regular(path: Path, maximum: int) -> bytes:
+    """Read a whole file that is not too big to be what it should be."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > maximum:
+            raise SettingsError(f"{path}: more than {maximum >> 20} MiB; make it smaller")
+        return file.read(maximum + 1)
+
+
+def _directories(root: Path) -> list[str]:
+    try:
+        with os.scandir(root) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise SettingsError(f"{root}: cannot be read, {error.strerror}") from None

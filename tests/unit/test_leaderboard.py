@@ -1,0 +1,177 @@
+"""A leaderboard has a row per agent, over experiments, and never mixes versions of a task."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.leaderboard import leaderboard, newest_versions
+from pytest_aecbench.query import Query, outcome_of, parse_since
+from pytest_aecbench.record import (
+    AgentIdentity,
+    Cost,
+    DatasetIdentity,
+    TaskIdentity,
+    Timing,
+    TrialRecord,
+)
+from tests.unit.test_record import STARTED, a_record, failed, scored
+
+
+def record(
+    agent: str = "it",
+    task_id: str = "civil/a",
+    reward: float | None = 1.0,
+    *,
+    digest: str = "d",
+    minute: int = 0,
+    model: str = "m",
+    visibility: str = "public",
+    **more: Any,
+) -> TrialRecord:
+    started = STARTED + timedelta(minutes=minute)
+    fields: dict[str, Any] = {
+        "agent": AgentIdentity(name=agent, harness="tool_loop", model=f"{agent}-{model}"),
+        "task": TaskIdentity(
+            task_id=task_id,
+            digest=digest,
+            domain=task_id.partition("/")[0],
+            visibility=visibility,
+        ),
+        "evaluation": failed() if reward is None else scored(reward),
+        "timing": Timing(started_at=started, finished_at=started + timedelta(seconds=30)),
+        "cost": Cost(tokens_in=10, tokens_out=1, usd=0.5),
+    }
+    return a_record(**{**fields, **more})
+
+
+def test_a_row_per_agent_over_all_experiments_best_first() -> None:
+    board = leaderboard(
+        [
+            record("weak", reward=0.2, experiment_id="one"),
+            record("strong", reward=0.8, experiment_id="one"),
+            record("strong", reward=1.0, experiment_id="two", minute=1),
+            record("strong", "civil/b", None, experiment_id="two", minute=2),
+        ]
+    )
+    strong, weak = board.standings
+    assert (strong.agent, weak.agent) == ("strong", "weak")
+    assert strong.summary.overall.mean is not None
+    assert strong.summary.overall.mean.mean == pytest.approx(0.9)
+    assert (strong.summary.overall.trials, strong.summary.overall.errors) == (3, 1)
+    assert strong.error_rate == pytest.approx(1 / 3)
+    assert (strong.tasks, weak.tasks, board.tasks) == (2, 1, 2)
+    assert strong.experiments == 2
+    assert strong.summary.usd.value == pytest.approx(1.5)
+    assert strong.summary.duration_sec == 90
+
+
+def test_only_the_newest_version_of_a_task_counts_for_everyone_and_the_rest_is_said() -> None:
+    board = leaderboard(
+        [
+            record("old", reward=1.0, digest="1"),
+            record("old", "civil/b", 0.5, minute=1),
+            record("new", reward=0.5, digest="2", minute=2),
+        ]
+    )
+    assert [one.agent for one in board.standings] == ["new", "old"]
+    assert board.standings[1].summary.overall.trials == 1
+    assert board.set_aside == {"civil/a": 1}
+
+
+def test_the_newest_version_is_the_one_attempted_last_whatever_the_order() -> None:
+    records = [record(digest="2", minute=5), record(digest="1", minute=1)]
+    for order in (records, records[::-1]):
+        kept, set_aside = newest_versions(order)
+        assert [one.task.digest for one in kept] == ["2"]
+        assert set_aside == {"civil/a": 1}
+
+
+def test_held_out_tasks_count_only_when_asked_for() -> None:
+    records = [record(), record(task_id="secret/b", reward=0.0, visibility="holdout")]
+    public, everything = leaderboard(records), leaderboard(records, holdout=True)
+    assert (public.standings[0].summary.overall.trials, public.held_out) == (1, 1)
+    assert (everything.standings[0].summary.overall.trials, everything.held_out) == (2, 0)
+
+
+def test_pass_at_k_is_for_as_many_trials_as_all_agents_have() -> None:
+    records = [record("a", reward=r, repetition=n) for n, r in enumerate((1.0, 0.0, 0.0), start=1)]
+    records += [record("b", reward=1.0, repetition=n) for n in (1, 2)]
+    board = leaderboard(records)
+    assert board.k == 2
+    assert {one.agent: one.pass_at_k for one in board.standings} == {
+        "a": pytest.approx(2 / 3),
+        "b": 1.0,
+    }
+    wanted = leaderboard(records, k=3)
+    assert {one.agent: one.pass_at_k for one in wanted.standings} == {"a": 1.0, "b": None}
+
+
+def test_repetitions_of_several_experiments_are_told_apart_and_retries_are_not_trials() -> None:
+    records = [
+        record(reward=None, experiment_id="one", attempt=1),
+        record(reward=1.0, experiment_id="one", attempt=2, minute=1),
+        record(reward=0.0, experiment_id="two", minute=2),
+    ]
+    (row,) = leaderboard(records).standings
+    assert (row.summary.overall.trials, row.summary.overall.errors) == (2, 0)
+    assert row.summary.attempts == 3
+
+
+def test_an_agent_is_its_settings_and_not_its_name() -> None:
+    renamed = record("new-name", minute=1).model_copy(update={"agent": record("it").agent})
+    assert len(leaderboard([record("it"), renamed]).standings) == 1
+    same_name = [record("it", model="1", reward=1.0), record("it", model="2", reward=0.5)]
+    names = [one.agent for one in leaderboard(same_name).standings]
+    assert names == ["it (tool_loop:it-1)", "it (tool_loop:it-2)"]
+
+
+def test_no_records_give_an_empty_board() -> None:
+    assert leaderboard([]).standings == ()
+
+
+# which records are asked for
+
+
+def test_every_condition_narrows_and_all_must_hold() -> None:
+    used = DatasetIdentity(name="mine", version="1.0.0", content_hash="x")
+    records = [
+        record("a", "civil/x", 1.0),
+        record("b", "civil/y", 0.0, minute=1, dataset=used),
+        record("a", "water/z", None, minute=2),
+    ]
+
+    def tasks(**conditions: Any) -> list[str]:
+        return [one.task.task_id for one in Query(**conditions).select(reversed(records))]
+
+    assert tasks() == ["civil/x", "civil/y", "water/z"]
+    assert tasks(agent="a") == ["civil/x", "water/z"]
+    assert tasks(task="civil/*") == ["civil/x", "civil/y"]
+    assert tasks(domain="water") == ["water/z"]
+    assert tasks(dataset="mine") == tasks(dataset="mine@1.0.0") == ["civil/y"]
+    assert tasks(dataset="mine@2.0.0") == []
+    assert tasks(since=STARTED + timedelta(minutes=1)) == ["civil/y", "water/z"]
+    assert tasks(outcome="error") == ["water/z"]
+    assert tasks(agent="a", outcome="passed") == ["civil/x"]
+    assert [outcome_of(one) for one in records] == ["passed", "failed", "error"]
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-04-12T10:00:00Z", "2026-04-12T10:00", "2026-04-12T12:00:00+02:00"]
+)
+def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
+    assert parse_since(text, "--since") == STARTED
+
+
+def test_how_long_ago_is_a_time_too() -> None:
+    assert parse_since("2d", "x") < parse_since("47h", "x") < parse_since("30m", "x")
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "-7d", "2026-13-01", "999999d"])
+def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        parse_since(text, "--since")
+    assert str(raised.value).startswith(f"--since: {text!r} is not a time; use one such as")

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.config import settings_of
+from pytest_aecbench.evaluating import stored_of, unique_names
 from pytest_aecbench.nodes import TaskDirectory, TaskFile, TaskTree, is_task
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give the template its agents and repetitions."""
     if isinstance(metafunc.definition.parent, TaskFile):
-        settings = settings_of(metafunc.config)
-        names = [agent.name for agent in settings.agents]
-        metafunc.parametrize("agent", settings.agents, ids=names)
-        metafunc.parametrize("repetition", range(1, settings.repetitions + 1))
+        settings, stored = settings_of(metafunc.config), stored_of(metafunc.config)
+        agents = stored.agents if stored else settings.agents
+        repetitions = stored.repetitions if stored else range(1, settings.repetitions + 1)
+        metafunc.parametrize("agent", agents, ids=unique_names(agents))
+        metafunc.parametrize("repetition", repetitions)

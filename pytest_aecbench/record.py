@@ -34,6 +34,7 @@ __all__ = [
     "AgentOutcome",
     "Cost",
     "Environment",
+    "Evaluated",
     "Evaluation",
     "Failure",
     "Inputs",
@@ -196,6 +197,13 @@ class Evaluation(_Part):
         return self
 
 
+class Evaluated(_Part):
+    """The stored attempt whose workspace was verified again."""
+
+    experiment_id: _ExperimentId
+    trial_id: _Uuid4
+
+
 class AgentOutcome(_Part):
     """How the agent ended, which is not what it earned."""
 
@@ -241,6 +249,7 @@ class TrialRecord(_Part):
     agent: AgentIdentity
     repetition: _Ordinal
     attempt: _Ordinal
+    evaluates: Evaluated | None = None
     environment: Environment
     inputs: Inputs
     outputs: Outputs = Outputs()

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_aecbench.config import expect_trials, has_trials, is_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
+from pytest_aecbench.evaluating import rows_of, summary_of
 from pytest_aecbench.nodes import TrialItem, is_trial
 from pytest_aecbench.reusing import reusable_of
 
@@ -73,6 +74,7 @@ def pytest_configure_node(node: WorkerController) -> None:
     """Tell each worker, also one that replaces another, which run it belongs to."""
     settings = settings_of(node.config)
     node.workerinput["aecbench_reusable"] = reusable_of(node.config)
+    node.workerinput["aecbench_stored"] = rows_of(node.config)
     node.workerinput["aecbench"] = {
         "experiment_id": settings.experiment_id,
         "run_id": settings.run_id,
@@ -120,5 +122,7 @@ def _check(config: pytest.Config) -> None:
         if settings.resume:
             count = len(reusable_of(config))
             reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")
+        if settings.evaluate is not None:
+            reporter.write_line(f"aec: {summary_of(config)}")
         if left_behind:
             reporter.write_line(f"aec: recorded {len(left_behind)} trials that died with their run")

@@ -51,6 +51,7 @@ class Settings:
     progress_sec: float
     resume: bool
     rerun: str
+    evaluate: str | None
     keep: str
     force_build: bool
     experiment_id: str
@@ -113,6 +114,7 @@ def resolve(
         progress_sec=settle("progress_sec", 60, _seconds),
         resume="resume" in given,
         rerun=settle("rerun", "error", _choice(RERUN)),
+        evaluate=_evaluated(root, given),
         keep=settle("keep", "none", _choice(KEEP)),
         force_build=settle("force_build", False, _flag),
         experiment_id=experiment_id or _settle_experiment_id(root, given),
@@ -204,10 +206,36 @@ def _choice(valid: tuple[str, ...]) -> Callable[[object, str], str]:
 
 def _settle_experiment_id(root: Path, given: Mapping[str, tuple[object, str]]) -> str:
     if "resume" not in given:
-        return _experiment_id(*given.get("experiment_id", (None, "experiment_id")))
+        prefix = "eval" if "evaluate" in given else "exp"
+        return _experiment_id(*given.get("experiment_id", (None, "experiment_id")), prefix)
     wanted, where = given["resume"]
     if "experiment_id" in given:
         raise SettingsError(f"{where}: goes on with an experiment; leave --aec-experiment-id out")
+    return _known_experiment(root, given, wanted, where)
+
+
+def _evaluated(root: Path, given: Mapping[str, tuple[object, str]]) -> str | None:
+    """Return the experiment to evaluate, whose own records are not to be added to."""
+    if "evaluate" not in given:
+        return None
+    wanted, where = given["evaluate"]
+    for other in ("resume", "no_verify"):
+        if other in given:
+            raise SettingsError(
+                f"{where}: verifies again what is stored; leave {given[other][1]} out"
+            )
+    evaluated = _known_experiment(root, given, wanted, where)
+    if given.get("experiment_id", (None,))[0] == evaluated:
+        raise SettingsError(
+            f"{where}: {evaluated!r} keeps its records as they are; "
+            "leave --aec-experiment-id out or give another"
+        )
+    return evaluated
+
+
+def _known_experiment(
+    root: Path, given: Mapping[str, tuple[object, str]], wanted: object, where: str
+) -> str:
     ledger_root = root / str(given.get("ledger_root", ("artefacts/ledger", ""))[0])
     known = Ledger(ledger_root).experiments()
     if wanted == LATEST and known:
@@ -221,8 +249,8 @@ def _settle_experiment_id(root: Path, given: Mapping[str, tuple[object, str]]) -
     return str(wanted)
 
 
-def _experiment_id(value: object, where: str) -> str:
+def _experiment_id(value: object, where: str, prefix: str) -> str:
     if value is None:
         # Unique without looking at the disk, so that every process can be told it up front.
-        return f"exp-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+        return f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     return check_experiment_id(str(value), where)

@@ -59,7 +59,8 @@ def stage_inputs(trial: Trial) -> None:
 def attempt(trial: Trial, sandbox: Sandbox, agent: Agent) -> AgentResult:
     """Let the agent work."""
     sandbox.user = trial.task.config.agent.user
-    with _evidence_kept(trial, sandbox), trial.timed("agent"):
+    phase = "agent" if trial.evaluates is None else "launch"
+    with _evidence_kept(trial, sandbox), trial.timed(phase):
         return agent.run(trial.task, sandbox, AgentLimits(timeout_sec=trial.agent_timeout_sec))
 
 
@@ -121,7 +122,7 @@ def collect(trial: Trial, sandbox: Sandbox) -> None:
         _replace(artifacts.workspace, trial.workspace_dir)
         _replace(artifacts.logs, trial.logs_dir)
         trial.warnings.extend(f"not collected: {name}" for name in artifacts.skipped)
-        trial.collected = True
+        trial.collected = not any(name.startswith("workspace/") for name in artifacts.skipped)
 
 
 def _replace(source: Path, target: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
+from pytest_aecbench.cli import initialising, running
 
 __all__ = ["app"]
 
@@ -26,3 +27,14 @@ def _say_version(
     if version:
         typer.echo(f"pytest-aecbench {__version__}")
         raise typer.Exit
+
+
+app.command("init")(initialising.init)
+app.command("run", cls=running.PassingOn)(running.run)
+app.command(
+    "run-local",
+    cls=running.PassingOn,
+    help="Run trials on the local backend: aec-bench run --backend local.\n\n"
+    "Example: aec-bench run-local electrical/voltage-drop --harness direct --model gpt-4.1-mini",
+)(running.run)
+app.command("evaluate", cls=running.PassingOn)(running.evaluate)

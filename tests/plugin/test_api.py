@@ -80,7 +80,7 @@ def test_a_mistake_is_one_line_and_nothing_runs(project: Project) -> None:
         ({"tasks": ["no/such"]}, "file or directory not found: no/such"),
     ):
         with pytest.raises(SettingsError) as error:
-            pytest_aecbench.run(directory=project.path, **wrong)  # type: ignore[arg-type]
+            pytest_aecbench.run(directory=project.path, **wrong)
         assert str(error.value).startswith(message)
         assert "\n" not in str(error.value)
     with pytest.raises(SettingsError, match=r"^--aec-evaluate: 'nosuch' is no experiment in "):

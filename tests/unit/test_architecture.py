@@ -52,6 +52,7 @@ def test_only_the_table_of_contents_names_plugin_modules() -> None:
 def test_values_and_rules_do_not_import_what_plugs_in() -> None:
     plain = {
         "agentspec",
+        "commandline",
         "errors",
         "gates",
         "ledger",

@@ -152,19 +152,27 @@ def execute(
     from pytest_aecbench.record import TrialRecord
 
     with tempfile.TemporaryDirectory(prefix="aecbench-handover-") as home:
-        told = Path(home, "run.json")
-        done = subprocess.run(
-            [*command, "-p", "pytest_aecbench.handover"],
-            cwd=directory,
-            env={**os.environ, VARIABLE: str(told)},
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        told, said = Path(home, "run.json"), Path(home, "stderr")
+        with said.open("wb") as stderr:
+            process = subprocess.Popen(
+                [*command, "-p", "pytest_aecbench.handover"],
+                cwd=directory,
+                env={**os.environ, VARIABLE: str(told)},
+                stdout=stdout,
+                stderr=stderr,
+            )
+            exit_code = _wait(process)
         data = json.loads(told.read_text(encoding="utf-8")) if told.is_file() else {}
+        text = said.read_text(encoding="utf-8", errors="replace")
     paths = (Path(data["directory"], f"{trial_id}.json") for trial_id in data.get("trial_ids", ()))
     records = tuple(TrialRecord.from_json(path.read_bytes()) for path in paths)
-    result = RunResult(tuple(command), done.returncode, data.get("experiment_id"), records)
-    return result, done.stderr
+    return RunResult(tuple(command), exit_code, data.get("experiment_id"), records), text
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for pytest's end, also after Ctrl-C: it gets that too, and takes its sandboxes down."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.wait()
+        raise

@@ -168,13 +168,16 @@ def stored_record(config: pytest.Config, trial: Trial) -> TrialRecord | None:
 
 
 def check(trial: Trial) -> None:
-    """Refuse to verify less than the agent had left: it would earn too little for it."""
+    """Refuse to verify what is not an agent's finished work: it would earn too little for it."""
     record = trial.evaluates
     if record is None:
         return
     trial.phase = "wait"
     workspace = _directory(trial, record) / "workspace"
     where = trial.settings.shown(workspace)
+    if record.agent_result is None:
+        cause = record.evaluation.error.cause if record.evaluation.error else "unknown"
+        raise LedgerError(f"{where}: its agent never finished ({cause}); run the trial again")
     if record.completeness != "complete":
         missing = [warning for warning in record.warnings if "not collected: " in warning]
         said = f" ({missing[0]})" if missing else ""

@@ -105,7 +105,7 @@ def resolve(
         local_mode=settle("local_mode", "auto", _choice(LOCAL_MODES)),
         threshold=settle("threshold", None, _share),
         timeout_multiplier=settle("timeout_multiplier", 1, _positive),
-        verify=not settle("no_verify", False, _flag),
+        verify="evaluate" in given or not settle("no_verify", False, _flag),
         retries=settle("retries", 0, _whole),
         retry_delay_sec=settle("retry_delay_sec", 2, _positive),
         gate=settle("gate", None, _gate),
@@ -219,11 +219,10 @@ def _evaluated(root: Path, given: Mapping[str, tuple[object, str]]) -> str | Non
     if "evaluate" not in given:
         return None
     wanted, where = given["evaluate"]
-    for other in ("resume", "no_verify"):
-        if other in given:
-            raise SettingsError(
-                f"{where}: verifies again what is stored; leave {given[other][1]} out"
-            )
+    for name in ("resume", "rerun", "repetitions", "no_verify"):
+        option = given.get(name, ("", ""))[1]
+        if option.startswith("--"):  # an ini key is for runs of agents
+            raise SettingsError(f"{where}: verifies again what is stored; leave {option} out")
     evaluated = _known_experiment(root, given, wanted, where)
     if given.get("experiment_id", (None,))[0] == evaluated:
         raise SettingsError(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -93,3 +98,18 @@ def test_a_run_in_which_nothing_could_start_has_no_records(
 ) -> None:
     result = pytest_aecbench.run(tasks=[tmp_path], directory=project.path)
     assert (result.exit_code, result.records, result.mean_reward) == (5, (), None)
+
+
+def test_ctrl_c_lets_pytest_end_in_order(project: Project) -> None:
+    project.task("civil/other", solve="sleep 1000")
+    code = "import pytest_aecbench; pytest_aecbench.run('mine', tasks=['civil'])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], start_new_session=True, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not list(project.path.glob("jobs/mine/*/workspace")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=120) != 0
+    assert project.record()["evaluation"]["validity"] == "interrupted"

@@ -192,6 +192,38 @@ def test_a_workspace_that_was_not_collected_whole_is_an_error(project: Project) 
 ONE = "echo 1 > /logs/verifier/reward.txt"
 
 
+OUTAGE = """
+from pytest_aecbench import ProviderError
+
+class Unlucky:
+    def run(self, task, sandbox, limits):
+        sandbox.execute("echo '{}' > output.jsonl")
+        raise ProviderError("model: 503 after 5 tries")
+
+def pytest_aecbench_make_agent(config, spec):
+    return Unlucky() if spec.harness == "unlucky" else None
+"""
+
+
+def test_an_outage_does_not_become_a_zero(project: Project) -> None:
+    project.task()
+    (project.path / "conftest.py").write_text(OUTAGE)
+    project.run("--aec-agent=unlucky", "--aec-experiment-id=mine").assert_outcomes(errors=1)
+    assert (stored_workspace(project) / "output.jsonl").is_file()
+    result = project.run("--aec-evaluate=mine")
+    result.assert_outcomes(errors=1)
+    assert "its agent never finished (provider); run the trial again" in result.stdout.str()
+
+
+def test_ini_keys_for_runs_of_agents_do_not_matter(project: Project) -> None:
+    project.task()
+    project.run("--aec-experiment-id=mine").assert_outcomes(passed=1)
+    project.pytester.makeini(
+        "[pytest]\naec_agent = nop\naec_repetitions = 3\naec_no_verify = true\n"
+    )
+    project.run("--aec-evaluate=mine").assert_outcomes(passed=1)
+
+
 def test_a_trial_that_died_before_it_had_files_is_an_error(project: Project) -> None:
     project.task(solve=None)
     project.run("--aec-experiment-id=mine").assert_outcomes(errors=1)
@@ -249,6 +281,7 @@ def test_the_scored_attempt_is_evaluated(project: Project) -> None:
         (["--aec-evaluate=empty"], "--aec-evaluate: 'empty' has no records"),
         (["--aec-evaluate=mine", "--aec-resume=mine"], "leave --aec-resume out"),
         (["--aec-evaluate=mine", "--aec-no-verify"], "leave --aec-no-verify out"),
+        (["--aec-evaluate=mine", "--aec-repetitions=2"], "leave --aec-repetitions out"),
         (["--aec-evaluate=mine", "--aec-experiment-id=mine"], "'mine' keeps its records as they"),
         (["--aec-evaluate=mine", "--aec-agent=nop"], "'nop' has no trials in mine; use one of ora"),
     ],

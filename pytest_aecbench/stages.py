@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import Agent, AgentLimits, AgentResult
+from pytest_aecbench.agents.stored import MARKER
 from pytest_aecbench.backends import ComputeBackend, Limits
 from pytest_aecbench.errors import AecBenchError, TransferError
 from pytest_aecbench.reward import Reward, read_reward
@@ -49,6 +50,8 @@ def stage_inputs(trial: Trial) -> None:
     """Make the trial's directories and put the task's tools in its workspace."""
     with _transferring(trial.directory):
         trial.workspace_dir.mkdir(parents=True)
+        if trial.evaluates is not None:
+            (trial.workspace_dir / MARKER).touch()
         if trial.task.tools:
             tools = trial.workspace_dir / "tools"
             tools.mkdir()

@@ -13,11 +13,18 @@ if TYPE_CHECKING:
     from pytest_aecbench.sandbox import Sandbox
     from pytest_aecbench.task import Task
 
-__all__ = ["StoredAgent"]
+__all__ = ["MARKER", "StoredAgent"]
+
+# What a sandbox finds in its working directory when it starts, and nowhere else.
+MARKER = ".aecbench-working-directory"
 
 # By way of /tests, for only the sandbox knows its working directory, which gets to hold what was
-# stored and nothing else: not even a file of the image's that the agent had removed.
-_PUT_BACK = "find . -mindepth 1 -delete && cp -a /tests/. ."
+# stored and nothing else: not even a file of the image's that the agent had removed. Without the
+# marker, a backend has run this elsewhere, where nothing must be removed.
+_PUT_BACK = f"""
+[ -e {MARKER} ] || {{ echo "not in the sandbox's working directory" >&2; exit 1; }}
+find . -mindepth 1 -delete && cp -a /tests/. .
+"""
 
 
 class StoredAgent:

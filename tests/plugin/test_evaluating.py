@@ -110,6 +110,31 @@ def test_the_workspace_is_as_the_agent_left_it(anyhow: Project) -> None:
     assert trees == [".\n./a\n./a/b\n./a/link\n./given.txt\nmine\n"] * 2
 
 
+CARELESS = """
+from pytest_aecbench.backends.local import LocalBackend
+
+class Careless(LocalBackend):
+    def execute_trial(self, *, handle, request):
+        import dataclasses
+        elsewhere = dataclasses.replace(request, cwd="/logs")
+        return super().execute_trial(handle=handle, request=elsewhere)
+
+def pytest_aecbench_make_backend(config, name):
+    return Careless() if name == "careless" else None
+"""
+
+
+def test_nothing_is_removed_but_in_the_sandboxs_working_directory(project: Project) -> None:
+    project.task(test_sh="ls /logs/agent; echo 1 > /logs/verifier/reward.txt")
+    project.run("--aec-experiment-id=mine").assert_outcomes(passed=1)
+    (project.path / "conftest.py").write_text(CARELESS)
+    result = project.run("--aec-evaluate=mine", "--aec-backend=careless")
+    result.assert_outcomes(errors=1)
+    assert "cannot be put back in the sandbox; not in the sandbox's working directory" in (
+        result.stdout.str()
+    )
+
+
 def test_what_was_never_verified_can_be(project: Project) -> None:
     project.task()
     project.run("--aec-no-verify", "--aec-experiment-id=mine")

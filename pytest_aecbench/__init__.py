@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_aecbench.agents import Agent, AgentLimits, AgentResult, Usage
     from pytest_aecbench.agentspec import AgentSpec
+    from pytest_aecbench.api import RunResult, evaluate, run
     from pytest_aecbench.backends import (
         BackendExecutionRequest,
         BackendExecutionResult,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         VerifierError,
     )
     from pytest_aecbench.ledger import Ledger
+    from pytest_aecbench.patching import PatchTestResult, run_patch_test
     from pytest_aecbench.record import TrialRecord
     from pytest_aecbench.reward import Reward
     from pytest_aecbench.sandbox import Sandbox
@@ -42,6 +44,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "agents": ("Agent", "AgentLimits", "AgentResult", "Usage"),
     "agentspec": ("AgentSpec",),
+    "api": ("RunResult", "evaluate", "run"),
     "backends": (
         "BackendExecutionRequest",
         "BackendExecutionResult",
@@ -65,6 +68,7 @@ _HOMES = {
         "VerifierError",
     ),
     "ledger": ("Ledger",),
+    "patching": ("PatchTestResult", "run_patch_test"),
     "record": ("TrialRecord",),
     "reward": ("Reward",),
     "sandbox": ("Sandbox",),
@@ -87,8 +91,10 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Limits",
+    "PatchTestResult",
     "ProviderError",
     "Reward",
+    "RunResult",
     "Sandbox",
     "SandboxGone",
     "SettingsError",
@@ -101,6 +107,9 @@ __all__ = [
     "UserError",
     "VerifierError",
     "__version__",
+    "evaluate",
+    "run",
+    "run_patch_test",
 ]
 
 

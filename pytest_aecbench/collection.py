@@ -9,6 +9,7 @@ import pytest
 
 from pytest_aecbench.config import is_configured, is_worker, refusal_of, settings_of
 from pytest_aecbench.confining import dataset_of
+from pytest_aecbench.evaluating import stored_of, unique_names
 from pytest_aecbench.nodes import TaskDirectory, TaskFile, TaskTree, TrialItem, is_task
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give the template its agents and repetitions."""
     if isinstance(metafunc.definition.parent, TaskFile):
-        settings = settings_of(metafunc.config)
-        names = [agent.name for agent in settings.agents]
-        metafunc.parametrize("agent", settings.agents, ids=names)
-        metafunc.parametrize("repetition", range(1, settings.repetitions + 1))
+        settings, stored = settings_of(metafunc.config), stored_of(metafunc.config)
+        agents = stored.agents if stored else settings.agents
+        repetitions = stored.repetitions if stored else range(1, settings.repetitions + 1)
+        metafunc.parametrize("agent", agents, ids=unique_names(agents))
+        metafunc.parametrize("repetition", repetitions)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -48,6 +48,7 @@ _KEYS = {
     "progress_sec": ("--aec-progress", "aec_progress"),
     "resume": ("--aec-resume", None),
     "rerun": ("--aec-rerun", None),
+    "evaluate": ("--aec-evaluate", None),
     "experiment_id": ("--aec-experiment-id", None),
     "tasks_root": (None, "aec_tasks_root"),
     "ledger_root": (None, "aec_ledger_root"),

@@ -29,9 +29,9 @@ from pytest_aecbench.backends import (
 from pytest_aecbench.errors import BackendError, SandboxGone
 from pytest_aecbench.homes import make_home
 
-__all__ = ["EvalBackend", "ExecResult", "Sandbox", "get_backend"]
+__all__ = ["TIMED_OUT", "EvalBackend", "ExecResult", "Sandbox", "get_backend"]
 
-_TIMED_OUT = 124  # as timeout(1) has it
+TIMED_OUT = 124  # as timeout(1) has it
 _MARGIN_SEC = 60.0  # so that a sandbox outlives its last command
 
 
@@ -73,13 +73,23 @@ class Sandbox:
         """
         if not args:
             raise BackendError("exec: no command; give a command and its arguments")
+        request = BackendExecutionRequest(shlex.join(args), timeout_sec=self._left("exec"))
+        result = self._backend.execute_trial(handle=self._handle, request=request)
+        returncode = TIMED_OUT if result.returncode is None else result.returncode
+        return ExecResult(returncode, result.stdout, result.stderr)
+
+    def upload(self, path: str, source: Path) -> None:
+        """Put a file or directory of the host's at an absolute path, in place of what is there."""
+        request = BackendExecutionRequest(
+            "true", timeout_sec=self._left("upload"), uploads={path: source}
+        )
+        self._backend.execute_trial(handle=self._handle, request=request)
+
+    def _left(self, doing: str) -> float:
         left = self._ends - time.monotonic()
         if left <= 0:
-            raise SandboxGone(f"exec: the sandbox's timeout of {self._timeout:g} s has passed")
-        request = BackendExecutionRequest(shlex.join(args), timeout_sec=left)
-        result = self._backend.execute_trial(handle=self._handle, request=request)
-        returncode = _TIMED_OUT if result.returncode is None else result.returncode
-        return ExecResult(returncode, result.stdout, result.stderr)
+            raise SandboxGone(f"{doing}: the sandbox's timeout of {self._timeout:g} s has passed")
+        return left
 
     def terminate(self) -> None:
         """Remove the sandbox; calling it again does nothing."""

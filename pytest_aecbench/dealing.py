@@ -116,7 +116,7 @@ def _past_durations(config: pytest.Config) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], list[float]] = {}
     for experiment in recent[-RECENT_EXPERIMENTS:]:
         for record in ledger.records(experiment):
-            if record.scored:
+            if record.scored and record.evaluates is None:
                 key = (record.task.task_id, record.agent.name)
                 found.setdefault(key, []).append(record.timing.spent_sec)
     return {key: median(durations) for key, durations in found.items()}

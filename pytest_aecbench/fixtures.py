@@ -68,7 +68,11 @@ def aec_trial(request: pytest.FixtureRequest) -> Trial:
 
 @pytest.fixture
 def aec_agent(pytestconfig: pytest.Config, aec_trial: Trial) -> Agent:
-    """The agent that attempts the task."""
+    """The agent that attempts the task, or what one had left when it is evaluated again."""
+    if aec_trial.evaluates is not None:
+        from pytest_aecbench.evaluating import stored_agent
+
+        return stored_agent(aec_trial, aec_trial.evaluates)
     from pytest_aecbench.lookup import make_agent
 
     return make_agent(pytestconfig, aec_trial.agent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from datetime import datetime, timezone
@@ -19,6 +18,7 @@ from pytest_aecbench.record import (
     Cost,
     DatasetIdentity,
     Environment,
+    Evaluated,
     Evaluation,
     Failure,
     Inputs,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["begin", "drop", "keep", "properties"]
+__all__ = ["begin", "drop", "files_below", "keep", "properties"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
@@ -88,6 +88,7 @@ def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]
         "aec.trial_id": record.trial_id,
         "aec.experiment": record.experiment_id,
         "aec.dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
+        "aec.evaluates": record.evaluates.trial_id if record.evaluates else None,
         "aec.domain": record.task.domain,
         "aec.difficulty": record.task.difficulty,
         "aec.backend": record.environment.backend,
@@ -103,7 +104,6 @@ def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]
 
 def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
     task, agent, settings = trial.task, trial.agent, trial.settings
-    config = task.config
     return TrialRecord(
         trial_id=trial.trial_id,
         trial_key=trial.key,
@@ -127,17 +127,13 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
         ),
         repetition=trial.repetition,
         attempt=trial.attempt,
+        evaluates=_evaluated(trial),
         environment=Environment(
             backend=settings.backend,
             image=trial.image,
             platform=f"{platform.system()}-{platform.machine()}".lower(),
         ),
-        inputs=Inputs(
-            instruction_sha256=hashlib.sha256(task.instruction.encode()).hexdigest(),
-            agent_timeout_sec=trial.agent_timeout_sec,
-            verifier_timeout_sec=trial.verifier_timeout_sec,
-            build_timeout_sec=config.environment.build_timeout_sec,
-        ),
+        inputs=_inputs(trial),
         outputs=_outputs(trial),
         evaluation=evaluation,
         agent_result=_agent_outcome(trial),
@@ -161,6 +157,27 @@ def _dataset(trial: Trial) -> DatasetIdentity | None:
         content_hash=used.content_hash,
         drifted=used.drifted,
     )
+
+
+def _evaluated(trial: Trial) -> Evaluated | None:
+    stored = trial.evaluates
+    if stored is None:
+        return None
+    return Evaluated(experiment_id=stored.experiment_id, trial_id=stored.trial_id)
+
+
+def _inputs(trial: Trial) -> Inputs:
+    """Return what the agent was given, which may have been long ago, and what applies now."""
+    inputs = Inputs(
+        instruction_sha256=trial.task.instruction_sha256,
+        agent_timeout_sec=trial.agent_timeout_sec,
+        verifier_timeout_sec=trial.verifier_timeout_sec,
+        build_timeout_sec=trial.task.config.environment.build_timeout_sec,
+    )
+    if trial.evaluates is None:
+        return inputs
+    given = trial.evaluates.inputs.model_dump(include={"instruction_sha256", "agent_timeout_sec"})
+    return inputs.model_copy(update=given)
 
 
 def _crashed(trial: Trial) -> Evaluation:
@@ -208,7 +225,10 @@ def _evaluation(trial: Trial, error: BaseException | None) -> Evaluation:
 
 
 def _agent_outcome(trial: Trial) -> AgentOutcome | None:
-    result = trial.agent_result
+    stored, result = trial.evaluates, trial.agent_result
+    if stored is not None:
+        ended = stored.agent_result
+        return AgentOutcome(**ended.model_dump()) if ended else None
     if result is None:
         return None
     return AgentOutcome(status=result.status, returncode=result.returncode, error=result.error)
@@ -229,7 +249,7 @@ def _cost(trial: Trial) -> Cost:
 
 
 def _outputs(trial: Trial) -> Outputs:
-    files = sorted(_files(trial.directory))
+    files = sorted(files_below(trial.directory))
     if len(files) > MAX_FILES_NAMED:
         trial.warnings.append(f"outputs.files names {MAX_FILES_NAMED} of {len(files)} files")
     return Outputs(
@@ -240,14 +260,15 @@ def _outputs(trial: Trial) -> Outputs:
     )
 
 
-def _files(directory: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
+def files_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the path and size of each file below that is no link."""
     try:
         entries = list(os.scandir(directory))
     except OSError:
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
-            yield from _files(Path(entry.path), f"{prefix}{entry.name}/")
+            yield from files_below(Path(entry.path), f"{prefix}{entry.name}/")
         elif entry.is_file(follow_symlinks=False):
             yield f"{prefix}{entry.name}", entry.stat(follow_symlinks=False).st_size
 

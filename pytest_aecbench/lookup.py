@@ -12,6 +12,7 @@ from pytest_aecbench.agents import AGENTS, Agent
 from pytest_aecbench.backends import BACKENDS, ComputeBackend
 from pytest_aecbench.config import settings_of
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.evaluating import stored_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +30,8 @@ def check_names(config: pytest.Config) -> None:
     try:
         if settings.backend not in BACKENDS:
             backend_of(config)
+        if stored_of(config) is not None:
+            return  # whose agents do not run
         for spec in settings.agents:
             if spec.harness not in AGENTS:
                 make_agent(config, spec)

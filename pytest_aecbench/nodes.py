@@ -19,6 +19,7 @@ import pytest
 
 from pytest_aecbench.config import is_first_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, TaskError, classify
+from pytest_aecbench.evaluating import stored_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -242,7 +243,7 @@ class TaskFile(pytest.Module):
                 self.add_marker(marker)
             else:
                 self.extra_keyword_matches.add(name)
-        return [
+        trials = [
             TrialItem.from_parent(
                 self,
                 name=function.name,
@@ -252,6 +253,14 @@ class TaskFile(pytest.Module):
                 originalname=function.originalname,
             )
             for function in template
+        ]
+        stored = stored_of(self.config)
+        if stored is None:
+            return trials
+        return [
+            trial
+            for trial in trials
+            if stored.trial_id(task.task_id, trial.agent, trial.repetition) is not None
         ]
 
 
@@ -329,7 +338,7 @@ class TrialItem(pytest.Function):
 
     def setup(self) -> None:
         """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
-        from pytest_aecbench import keeping
+        from pytest_aecbench import evaluating, keeping
         from pytest_aecbench.confining import check_unchanged, dataset_of
         from pytest_aecbench.reusing import reused_record
         from pytest_aecbench.trial import Trial
@@ -345,12 +354,14 @@ class TrialItem(pytest.Function):
                 self.attempt,
                 dataset_of(self.config),
             )
+            self.trial.evaluates = evaluating.stored_record(self.config, self.trial)
             self.reused = reused_record(self.config, self.trial)
             if self.reused is not None:
                 return
             self.skip_if_spent()
             check_unchanged(self.trial)
             keeping.begin(self.trial)
+            evaluating.check(self.trial)
         super().setup()
 
     def skip_if_spent(self) -> None:

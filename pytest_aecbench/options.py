@@ -126,6 +126,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "rewards below the threshold) or all",
     )
     add(
+        "--aec-evaluate",
+        metavar="ID",
+        help="run no agents: verify again, with today's verifiers and on any backend, what those "
+        "of an experiment left; --aec-agent=NAME picks among its agents",
+    )
+    add(
         "--aec-gate",
         metavar="RULE",
         help="what makes the run pass instead of 'all passed', such as 'mean>=0.6' or "

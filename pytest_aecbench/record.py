@@ -35,6 +35,7 @@ __all__ = [
     "Cost",
     "DatasetIdentity",
     "Environment",
+    "Evaluated",
     "Evaluation",
     "Failure",
     "Inputs",
@@ -207,6 +208,13 @@ class Evaluation(_Part):
         return self
 
 
+class Evaluated(_Part):
+    """The stored attempt whose workspace was verified again."""
+
+    experiment_id: _ExperimentId
+    trial_id: _Uuid4
+
+
 class AgentOutcome(_Part):
     """How the agent ended, which is not what it earned."""
 
@@ -259,6 +267,7 @@ class TrialRecord(_Part):
     agent: AgentIdentity
     repetition: _Ordinal
     attempt: _Ordinal
+    evaluates: Evaluated | None = None
     environment: Environment
     inputs: Inputs
     outputs: Outputs = Outputs()

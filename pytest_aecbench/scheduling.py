@@ -17,6 +17,7 @@ from pytest_aecbench.config import (
 )
 from pytest_aecbench.confining import dataset_of, handed_over
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
+from pytest_aecbench.evaluating import rows_of, summary_of
 from pytest_aecbench.nodes import TrialItem, is_trial
 from pytest_aecbench.reusing import reusable_of
 
@@ -78,13 +79,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadSched
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
     """Tell each worker, also one that replaces another, which run it belongs to."""
-    frozen: dict[str, object] = {}
-    reusable: dict[str, str] = {}
+    config, told = node.config, node.workerinput
+    told.update(aecbench={}, aecbench_reusable={}, aecbench_dataset=None, aecbench_stored=[])
     with suppress(pytest.UsageError):  # said if there turn out to be trials
-        frozen, reusable = freeze(node.config), reusable_of(node.config)
-    node.workerinput["aecbench"] = frozen
-    node.workerinput["aecbench_reusable"] = reusable
-    node.workerinput["aecbench_dataset"] = handed_over(node.config)
+        told.update(
+            aecbench=freeze(config),
+            aecbench_reusable=reusable_of(config),
+            aecbench_dataset=handed_over(config),
+            aecbench_stored=rows_of(config),
+        )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -150,6 +153,8 @@ def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
         if settings.resume:
             count = len(reusable_of(config))
             reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")
+        if settings.evaluate is not None:
+            reporter.write_line(f"aec: {summary_of(config)}")
         if left_behind:
             reporter.write_line(f"aec: recorded {len(left_behind)} trials that died with their run")
 

@@ -79,6 +79,7 @@ class Settings:
     progress_sec: float
     resume: bool
     rerun: str
+    evaluate: str | None
     keep: str
     force_build: bool
     experiment_id: str
@@ -171,7 +172,7 @@ def resolve(
         concurrency=settle("concurrency", None, _optional(_count)),
         threshold=settle("threshold", None, _share),
         timeout_multiplier=settle("timeout_multiplier", 1, _positive),
-        verify=not settle("no_verify", False, _flag),
+        verify="evaluate" in given or not settle("no_verify", False, _flag),
         retries=settle("retries", 0, _whole),
         retry_delay_sec=settle("retry_delay_sec", 2, _positive),
         gate=settle("gate", None, _gate),
@@ -182,6 +183,7 @@ def resolve(
         progress_sec=settle("progress_sec", 60, _seconds),
         resume="resume" in given,
         rerun=settle("rerun", "error", _choice(RERUN)),
+        evaluate=_evaluated(root, given),
         keep=settle("keep", "none", _choice(KEEP)),
         force_build=settle("force_build", False, _flag),
         experiment_id=experiment_id,
@@ -317,7 +319,7 @@ def _choice(valid: tuple[str, ...]) -> Callable[[object, str], str]:
 def _settle_experiment_id(root: Path, given: Mapping[str, tuple[object, str]]) -> str:
     named = given.get("experiment_id", (None, "experiment_id"))
     if "resume" not in given:
-        return _experiment_id(*named)
+        return _experiment_id(*named, "eval" if "evaluate" in given else "exp")
     wanted, where = given["resume"]
     if named[1] == "--aec-experiment-id":
         raise SettingsError(f"{where}: goes on with an experiment; leave --aec-experiment-id out")
@@ -325,6 +327,25 @@ def _settle_experiment_id(root: Path, given: Mapping[str, tuple[object, str]]) -
         wanted = named[0]
     ledger_root = root / str(given.get("ledger_root", (_LEDGER_ROOT, ""))[0])
     return find_experiment(ledger_root, str(wanted), where)
+
+
+def _evaluated(root: Path, given: Mapping[str, tuple[object, str]]) -> str | None:
+    """Return the experiment to evaluate, whose own records are not to be added to."""
+    if "evaluate" not in given:
+        return None
+    wanted, where = given["evaluate"]
+    for name in ("resume", "rerun", "repetitions", "no_verify"):
+        option = given.get(name, ("", ""))[1]
+        if option.startswith("--"):  # an ini key is for runs of agents
+            raise SettingsError(f"{where}: verifies again what is stored; leave {option} out")
+    ledger_root = root / str(given.get("ledger_root", (_LEDGER_ROOT, ""))[0])
+    evaluated = find_experiment(ledger_root, str(wanted), where)
+    if given.get("experiment_id", (None,))[0] == evaluated:
+        raise SettingsError(
+            f"{where}: {evaluated!r} keeps its records as they are; "
+            "leave --aec-experiment-id out or give another"
+        )
+    return evaluated
 
 
 def find_experiment(ledger_root: Path, wanted: str, where: str) -> str:
@@ -367,8 +388,8 @@ def _settle_allow_drift(given: Mapping[str, tuple[object, str]]) -> bool:
     return bool(value)
 
 
-def _experiment_id(value: object, where: str) -> str:
+def _experiment_id(value: object, where: str, prefix: str) -> str:
     if value is None:
         # Unique without looking at the disk, so that every process can be told it up front.
-        return f"exp-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+        return f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     return check_experiment_id(str(value), where)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import Agent, AgentLimits, AgentResult
+from pytest_aecbench.agents.stored import MARKER
 from pytest_aecbench.backends import ComputeBackend, Limits
 from pytest_aecbench.errors import AecBenchError, TransferError
 from pytest_aecbench.reward import Reward, read_reward
@@ -49,6 +50,8 @@ def stage_inputs(trial: Trial) -> None:
     """Make the trial's directories and put the task's tools in its workspace."""
     with _transferring(trial.directory):
         trial.workspace_dir.mkdir(parents=True)
+        if trial.evaluates is not None:
+            (trial.workspace_dir / MARKER).touch()
         if trial.task.tools:
             tools = trial.workspace_dir / "tools"
             tools.mkdir()
@@ -59,7 +62,8 @@ def stage_inputs(trial: Trial) -> None:
 def attempt(trial: Trial, sandbox: Sandbox, agent: Agent) -> AgentResult:
     """Let the agent work."""
     sandbox.user = trial.task.config.agent.user
-    with _evidence_kept(trial, sandbox), trial.timed("agent"):
+    phase = "agent" if trial.evaluates is None else "launch"
+    with _evidence_kept(trial, sandbox), trial.timed(phase):
         return agent.run(trial.task, sandbox, AgentLimits(timeout_sec=trial.agent_timeout_sec))
 
 
@@ -121,7 +125,7 @@ def collect(trial: Trial, sandbox: Sandbox) -> None:
         _replace(artifacts.workspace, trial.workspace_dir)
         _replace(artifacts.logs, trial.logs_dir)
         trial.warnings.extend(f"not collected: {name}" for name in artifacts.skipped)
-        trial.collected = True
+        trial.collected = not any(name.startswith("workspace/") for name in artifacts.skipped)
 
 
 def _replace(source: Path, target: Path) -> None:

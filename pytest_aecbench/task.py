@@ -116,6 +116,11 @@ class Task:
         return _read_instruction(self.path)
 
     @property
+    def instruction_sha256(self) -> str:
+        """What identifies the prompt."""
+        return hashlib.sha256(self.instruction.encode()).hexdigest()
+
+    @property
     def domain(self) -> str:
         """The field of work: ``metadata.domain``, or the first part of the id."""
         first, slash, _ = self.task_id.partition("/")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.agentspec import AgentSpec
     from pytest_aecbench.backends import BackendExecutionResult
     from pytest_aecbench.datasets.inuse import DatasetInUse
+    from pytest_aecbench.record import TrialRecord
     from pytest_aecbench.reward import Reward
     from pytest_aecbench.scrubbing import Scrubber
     from pytest_aecbench.settings import Settings
@@ -42,6 +43,7 @@ class Trial:
     settings: Settings
     attempt: int = 1
     dataset: DatasetInUse | None = None
+    evaluates: TrialRecord | None = None
     trial_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     phase: str = "build"

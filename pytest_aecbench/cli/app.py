@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
-from pytest_aecbench.cli import config, datasets, ledgers, reports, schema
+from pytest_aecbench.cli import config, datasets, initialising, ledgers, reports, running, schema
 from pytest_aecbench.cli.reaping import reap
 
 __all__ = ["app"]
@@ -31,9 +31,18 @@ def _say_version(
     config.load_environment()
 
 
-app.add_typer(config.app, name="config")
-app.command("schema")(schema.print_schema)
+app.command("init")(initialising.init)
+app.command("run", cls=running.PassingOn)(running.run)
+app.command(
+    "run-local",
+    cls=running.PassingOn,
+    help="Run trials on the local backend: aec-bench run --backend local.\n\n"
+    "Example: aec-bench run-local electrical/voltage-drop --harness direct --model gpt-4.1-mini",
+)(running.run)
+app.command("evaluate", cls=running.PassingOn)(running.evaluate)
 app.add_typer(datasets.app, name="dataset")
 app.add_typer(ledgers.app, name="ledger")
 app.add_typer(reports.app, name="report")
+app.add_typer(config.app, name="config")
+app.command("schema")(schema.print_schema)
 app.command()(reap)

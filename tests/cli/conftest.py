@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
+import pytest_aecbench.cli.app  # noqa: F401  (pytester forgets what is imported only in a test)
 from pytest_aecbench.cli import main
 
 

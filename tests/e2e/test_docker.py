@@ -102,3 +102,30 @@ def test_what_a_dead_worker_left_is_removed_by_the_run_itself(pytester: pytest.P
     validities = sorted(record["evaluation"]["validity"] for record in project.records())
     assert validities == ["crashed", "scored"]
     assert containers_of(project.path) == []
+
+
+def test_what_was_left_in_one_place_can_be_verified_in_another(
+    pytester: pytest.Pytester,
+) -> None:
+    project = Project(pytester, ("-n2",))
+    project.task(
+        toml="[environment]\nallow_internet = false\n",
+        solve="rm removed.txt; echo mine > given.txt; ln -s given.txt link",
+        test_sh='test "$(ls)" = "$(printf "given.txt\\nlink")" && grep -q mine link\n'
+        "echo $((1 - $?)) > /logs/verifier/reward.txt\n",
+        files={
+            "environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /app\nCOPY *.txt ./\n",
+            "environment/given.txt": "theirs\n",
+            "environment/removed.txt": "theirs\n",
+        },
+    )
+    project.run("--aec-backend=docker", "--aec-experiment-id=one").assert_outcomes(passed=1)
+    project.run("--aec-evaluate=one", "--aec-experiment-id=two").assert_outcomes(passed=1)
+    project.run("--aec-evaluate=two", "--aec-backend=docker").assert_outcomes(passed=1)
+    backends = {record["experiment_id"][:3]: record["environment"] for record in project.records()}
+    assert {name: found["backend"] for name, found in backends.items()} == {
+        "one": "docker",
+        "two": "local",
+        "eva": "docker",
+    }
+    assert containers_of(project.path) == []

@@ -64,6 +64,7 @@ def test_values_and_rules_do_not_import_what_plugs_in() -> None:
         "datasets.names",
         "datasets.paths",
         "datasets.store",
+        "commandline",
         "errors",
         "experiment",
         "gates",

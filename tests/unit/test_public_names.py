@@ -24,8 +24,10 @@ NAMES = [
     "Ledger",
     "LedgerError",
     "Limits",
+    "PatchTestResult",
     "ProviderError",
     "Reward",
+    "RunResult",
     "Sandbox",
     "SandboxGone",
     "SettingsError",
@@ -38,6 +40,9 @@ NAMES = [
     "UserError",
     "VerifierError",
     "__version__",
+    "evaluate",
+    "run",
+    "run_patch_test",
 ]
 
 

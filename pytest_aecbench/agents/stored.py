@@ -1,0 +1,46 @@
+"""The agent that is not run again: what it had left is put back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.errors import TransferError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_aecbench.agents import AgentLimits, AgentResult
+    from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.task import Task
+
+__all__ = ["MARKER", "StoredAgent"]
+
+# What a sandbox finds in its working directory when it starts, and nowhere else.
+MARKER = ".aecbench-working-directory"
+
+# By way of /tests, for only the sandbox knows its working directory, which gets to hold what was
+# stored and nothing else: not even a file of the image's that the agent had removed. Without the
+# marker, a backend has run this elsewhere, where nothing must be removed.
+_PUT_BACK = f"""
+[ -e {MARKER} ] || {{ echo "not in the sandbox's working directory" >&2; exit 1; }}
+find . -mindepth 1 -delete && cp -a /tests/. .
+"""
+
+
+class StoredAgent:
+    """Fills the working directory and the agent's logs from a stored trial's ``directory``."""
+
+    def __init__(self, directory: Path, result: AgentResult) -> None:
+        self.directory = directory
+        self.result = result
+
+    def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
+        """Put back what was left, and end as the agent had ended."""
+        uploads = {"/tests": self.directory / "workspace"}
+        if (logs := self.directory / "logs/agent").is_dir():
+            uploads["/logs/agent"] = logs
+        done = sandbox.execute(_PUT_BACK, timeout_sec=limits.timeout_sec, uploads=uploads)
+        if done.returncode != 0:
+            said = done.stderr.strip().rpartition("\n")[2]
+            raise TransferError(f"{uploads['/tests']}: cannot be put back in the sandbox; {said}")
+        return self.result

@@ -31,7 +31,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         if is_worker(config):
             expect_trials(config)
         else:
-            _check(config)
+            _check(config, [item.nodeid for item in session.items])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -55,7 +55,7 @@ def pytest_xdist_node_collection_finished(node: WorkerController, ids: Sequence[
     """Check what trials need, where workers run them."""
     if not has_trials(node.config) and any(map(is_trial, ids)):
         _treat_sigterm_as_ctrl_c()
-        _check(node.config)
+        _check(node.config, ids)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -91,7 +91,7 @@ def _treat_sigterm_as_ctrl_c() -> None:
             signal.signal(signal.SIGTERM, interrupt)
 
 
-def _check(config: pytest.Config) -> None:
+def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
     from pytest_aecbench import underway
     from pytest_aecbench.ledger import Ledger
@@ -102,6 +102,9 @@ def _check(config: pytest.Config) -> None:
         backend = backend_of(config)
         if preflight := getattr(backend, "preflight", None):
             preflight()
+        if examine := getattr(backend, "examine", None):
+            paths = {node_id.partition("::")[0] for node_id in node_ids if is_trial(node_id)}
+            examine([(config.rootpath / path).parent for path in sorted(paths)])
         if settings.keep != "none" and not hasattr(backend, "keep"):
             raise SettingsError(f"--aec-keep: {settings.backend} keeps no sandboxes; leave it out")
         if reap := getattr(backend, "reap", None):

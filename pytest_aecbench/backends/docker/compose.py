@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from pytest_aecbench.backends.processes import run
 from pytest_aecbench.errors import BuildError, LaunchError, TaskError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pytest_aecbench.backends import BackendExecutionResult
     from pytest_aecbench.taskconfig import EnvironmentConfig
@@ -28,6 +30,7 @@ __all__ = ["ComposedImage", "compose_file", "find_compose"]
 INSTALL = "install the docker CLI with compose, or docker-compose"
 _SHOWN_LINES = 6
 _RESOLVE_SEC = 60.0
+_MAIN_IMAGE = "MAIN_IMAGE_NAME"
 # All that the compose command sees of the host's environment.
 _PASSED_ON = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "XDG_RUNTIME_DIR")
 
@@ -95,7 +98,7 @@ class ComposedImage:
         text = self.composition.rendered(self.images, labels, options, network=network)
         path.write_text(text, "utf-8")
         argv = ["--project-name", project, "up", "--detach", "--no-build"]
-        done = _run(path, self.composition.path.parent, argv, self.variables, self.timeout_sec)
+        done = _run([path], self.composition.path.parent, argv, self.variables, self.timeout_sec)
         if done is None:
             raise LaunchError(f"docker: services cannot be started; {INSTALL}")
         if done.returncode != 0:
@@ -126,29 +129,48 @@ def _variables(
         "HOST_AGENT_LOGS_PATH": "/logs/agent",
         "HOST_ARTIFACTS_PATH": "/logs/artifacts",
         "HOST_VERIFIER_LOGS_PATH": "/logs/verifier",
-        "MAIN_IMAGE_NAME": f"aecbench/{name}",
+        _MAIN_IMAGE: f"aecbench/{name}",
         "MEMORY": f"{memory_mb}M",
         "TEST_DIR": "/tests",
     }
 
 
 def _resolve(path: Path, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the compose command makes of the task's file, and of a main it may not have."""
     import yaml
 
-    done = _run(path, path.parent, ["config"], variables, _RESOLVE_SEC)
+    with tempfile.TemporaryDirectory(prefix="aecbench-compose-") as scratch:
+        base = Path(scratch, "main.json")
+        service = {"image": variables[_MAIN_IMAGE]}
+        base.write_text(json.dumps({**_version(path), "services": {MAIN: service}}))
+        done = _run([base, path], path.parent, ["config"], variables, _RESOLVE_SEC)
     if done is None:
         raise BuildError(f"{path}: needs compose; {INSTALL}")
     if done.returncode != 0:
         raise BuildError(f"{path}: is not valid; {_why(done)}")
     model = yaml.safe_load(done.stdout)
     assert isinstance(model, dict)
+    main = model["services"][MAIN]
+    if main.get("image") == service["image"]:
+        del main["image"]
     return model
 
 
+def _version(path: Path) -> dict[str, Any]:
+    """Return the file's version, which the old command wants all files to share."""
+    import yaml
+
+    try:
+        given = yaml.safe_load(path.read_bytes())
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}  # the compose command says it better
+    return {key: given[key] for key in ("version",) if isinstance(given, dict) and key in given}
+
+
 def _run(
-    path: Path,
+    files: Sequence[Path],
     directory: Path,
-    arguments: list[str],
+    arguments: Sequence[str],
     variables: Mapping[str, str],
     timeout_sec: float,
 ) -> BackendExecutionResult | None:
@@ -160,16 +182,9 @@ def _run(
         for name, value in os.environ.items()
         if name in _PASSED_ON or name.startswith("DOCKER_")
     }
+    argv = [*_dying_with_us(), *compose, *(f"--file={path}" for path in files)]
     return run(
-        [
-            *_dying_with_us(),
-            *compose,
-            "--file",
-            str(path),
-            "--project-directory",
-            str(directory.resolve()),
-            *arguments,
-        ],
+        [*argv, f"--project-directory={directory.resolve()}", *arguments],
         env={**passed_on, **variables},
         kill=_kill,
         timeout_sec=timeout_sec,

@@ -27,6 +27,7 @@ AVAILABLE: dict[str, Callable[[], bool]] = {
     "buildx": lambda: _runs("docker", "buildx", "version"),
     "compose": lambda: _runs("docker", "compose", "version") or _runs("docker-compose", "version"),
     "docker": lambda: find_spec("docker") is not None and _runs("docker", "info"),
+    "dockerd": lambda: os.geteuid() == 0 and shutil.which("dockerd") is not None,
     "namespaces": lambda: _runs(
         "unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount", "true"
     ),

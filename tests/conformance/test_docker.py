@@ -6,11 +6,9 @@ import gc
 import os
 import resource
 import secrets
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any

@@ -117,7 +117,7 @@ def test_main_is_what_its_file_makes_of_it(docker_backend: Any, tmp_path: Path) 
     text = """
     services:
       main:
-        build: {context: "${CONTEXT_DIR}", dockerfile: other/File, target: wanted, args: {WORD: a$$b}}
+        build: {context: "${CONTEXT_DIR}", dockerfile: other/F, target: wanted, args: {WORD: a$$b}}
         image: ${MAIN_IMAGE_NAME}
         user: daemon
         working_dir: /app
@@ -129,9 +129,8 @@ def test_main_is_what_its_file_makes_of_it(docker_backend: Any, tmp_path: Path) 
     task_dir = write_services(tmp_path / "task", text)
     (task_dir / "task.toml").write_text('[environment]\nenv = {GIVEN = "${USER:-x}-$$"}\n')
     (task_dir / "environment/other").mkdir()
-    (task_dir / "environment/other/File").write_text(
-        "FROM python:3.11-slim AS wanted\nARG WORD\nRUN echo $WORD > /word\nFROM wanted\nRUN false\n"
-    )
+    dockerfile = "FROM python:3.11-slim AS wanted\nARG WORD\nRUN echo $WORD > /word\n"
+    (task_dir / "environment/other/F").write_text(f"{dockerfile}FROM wanted\nRUN false\n")
     sandbox = launch(docker_backend, task_dir, Limits(network=False))
     shown = sandbox.output("id -un; pwd; cat /word; echo $TESTS $GIVEN; echo 1 > /logs/verifier/x")
     assert shown == f"daemon\n/app\na$b\n/tests {os.environ.get('USER', 'x')}-$\n"
@@ -141,22 +140,19 @@ def test_main_is_what_its_file_makes_of_it(docker_backend: Any, tmp_path: Path) 
     docker_backend.close()
 
 
+NEVER_HEALTHY = "healthcheck: {test: [CMD, 'false'], interval: 200ms, retries: 2}"
+
+
 @pytest.mark.parametrize(
     ("web", "why"),
-    [
-        ("{image: 'python:3.11-slim', command: [/no/such]}", "/no/such"),
-        (
-            "{image: 'python:3.11-slim', command: sleep 1000, "
-            "healthcheck: {test: [CMD, 'false'], interval: 200ms, retries: 2}}",
-            "web",
-        ),
-    ],
+    [("command: [/no/such]", "/no/such"), (f"command: sleep 1000, {NEVER_HEALTHY}", "web")],
     ids=["cannot start", "never healthy"],
 )
 def test_a_start_that_fails_halfway_leaves_nothing(
     docker_backend: Any, engine: Any, tmp_path: Path, web: str, why: str
 ) -> None:
-    text = "services: {main: {depends_on: {web: {condition: service_healthy}}}, web: %s}\n" % web
+    main = "main: {depends_on: {web: {condition: service_healthy}}}"
+    text = f"services: {{{main}, web: {{image: 'python:3.11-slim', {web}}}}}\n"
     task_dir = write_services(tmp_path / "task", text)
     with pytest.raises(LaunchError, match=rf"\A[^\n]*the services did not start; [^\n]*{why}"):
         launch(docker_backend, task_dir)

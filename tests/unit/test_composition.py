@@ -94,7 +94,8 @@ def test_everything_is_labelled_and_nothing_has_a_name_of_its_own(path: Path) ->
     assert not {"name", "version"} & model.keys()
     assert model["services"]["web"]["labels"] == {"a": "b", "whose": "ours$$"}
     assert model["services"]["main"]["labels"] == {"whose": "ours$$"}
-    assert model["networks"] == dict.fromkeys(("back", "default"), {"labels": {"whose": "ours$$"}})
+    labelled = {"labels": {"whose": "ours$$"}}
+    assert model["networks"] == {"back": labelled, "default": labelled}
     assert model["volumes"] == {"data": {"labels": {"c": "d", "whose": "ours$$"}}}
     assert model["services"]["web"]["networks"] == {"default": {"aliases": ["web1"]}}
     assert not {"container_name", "ports"} & model["services"]["web"].keys()

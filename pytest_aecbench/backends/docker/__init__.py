@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -90,7 +90,7 @@ class DockerBackend:
         self._composed: dict[str, ComposedImage] = {}
         self._sandboxes: dict[str, _Sandbox] = {}
         self._kept: set[str] = set()
-        self._unsure: dict[str, bool] = {}  # what may yet come to be, though its start failed
+        self._unsure: dict[str, bool] = {}  # what may be there still, and whether it is a project
         self._lock = threading.Lock()
         # The interpreter waits for these threads when it ends, so no removal is lost.
         self._removing = ThreadPoolExecutor(2, thread_name_prefix="aec-docker-remove")
@@ -168,9 +168,8 @@ class DockerBackend:
                     self._api.start(container_id)
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
-            self._unsure[name] = bool(composed)
-            with suppress(BackendError):
-                self._remove(name, is_project=bool(composed))
+            self._try_to_remove(name, bool(composed))
+            self._unsure[name] = bool(composed)  # what was asked for may yet come to be
             raise
         expires = None if limits.lifetime_sec is None else time.monotonic() + limits.lifetime_sec
         container = Container(self._api, container_id, workdir, user, ready, expires)
@@ -255,13 +254,13 @@ class DockerBackend:
         if name != sandbox.name:
             self._rename(sandbox, name)
             return
-        what = sandbox.name if sandbox.is_project else handle.handle_id
         try:
-            removal = self._removing.submit(self._remove, what, is_project=sandbox.is_project)
-            self._removals.add(removal)
+            removal = self._removing.submit(self._try_to_remove, sandbox.name, sandbox.is_project)
         except RuntimeError:  # the interpreter is ending
-            self._remove(what, is_project=sandbox.is_project)
-        self._settle(wait=False)
+            self._try_to_remove(sandbox.name, sandbox.is_project)
+        else:
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
 
     def _rename(self, sandbox: _Sandbox, name: str) -> None:
         """Give the container a kept one's name, and likewise all services beside it."""
@@ -275,22 +274,22 @@ class DockerBackend:
             with translated(BackendError, f"renaming {sandbox.name}"):
                 self._api.rename(container_id, new_name)
 
-    def _remove(self, what: str, *, is_project: bool) -> None:
-        (remove_project if is_project else remove)(self._api, what)
+    def _try_to_remove(self, name: str, is_project: bool) -> None:
+        """Remove a container or a project; where that fails, it is tried again at the end."""
+        self._unsure[name] = is_project
+        with suppress(BackendError):
+            self._remove(name, is_project)
+            self._unsure.pop(name)
 
-    def _settle(self, *, wait: bool) -> None:
-        """Raise what went wrong with removals that are done, or with all of them."""
-        for removal in list(self._removals):
-            if wait or removal.done():
-                self._removals.discard(removal)
-                removal.result()
+    def _remove(self, name: str, is_project: bool) -> None:
+        (remove_project if is_project else remove)(self._api, name)
 
     def close(self) -> None:
-        """Wait until everything that was torn down is gone."""
-        self._settle(wait=True)
-        while self._unsure:
-            what, is_project = self._unsure.popitem()
-            self._remove(what, is_project=is_project)
+        """Wait until everything that was torn down is gone; raise BackendError if it is not."""
+        wait(self._removals)
+        for name, is_project in list(self._unsure.items()):
+            self._remove(name, is_project)
+            self._unsure.pop(name)
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the containers that dead runs left; return their names."""

@@ -10,9 +10,9 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from docker.errors import ImageNotFound
 
@@ -52,13 +52,15 @@ from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TaskE
 from pytest_aecbench.ownership import LABEL_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytest_aecbench.settings import Settings
 
 __all__ = ["DockerBackend"]
 
 _LOGS = PurePosixPath("/logs")
+_WANT_OF_ROOM = ("no space left on device", "available, non-overlapping IPv4 address pool")
+_Made = TypeVar("_Made")
 
 
 class _Sandbox(NamedTuple):
@@ -136,6 +138,9 @@ class DockerBackend:
 
     def build_environment(self, *, task_dir: Path) -> str:
         """Build what the task's ``environment`` directory describes, unless it is there."""
+        return self._with_room(partial(self._build, task_dir))
+
+    def _build(self, task_dir: Path) -> str:
         if not compose_file(task_dir).exists():
             return self._builder.build_task(task_dir)
         composed = ComposedImage.make(task_dir, self._builder, self._starter.info)
@@ -148,7 +153,21 @@ class DockerBackend:
         """Start a container; its working directory gets a copy of what ``workspace_dir`` holds."""
         if not workspace_dir.is_dir():
             raise LaunchError(f"docker: workspace_dir {str(workspace_dir)!r} is not a directory")
-        limits = limits or Limits()
+        launch = partial(self._launch, image_ref, workspace_dir, limits or Limits())
+        return self._with_room(launch)
+
+    def _with_room(self, make: Callable[[], _Made]) -> _Made:
+        """Make something, again if need be once removals have freed what others had."""
+        removals = list(self._removals)
+        try:
+            return make()
+        except BackendError as error:
+            if not removals or not any(want in str(error) for want in _WANT_OF_ROOM):
+                raise
+        wait(removals)
+        return make()
+
+    def _launch(self, image_ref: str, workspace_dir: Path, limits: Limits) -> TrialHandle:
         composed = self._composed.get(image_ref)
         user, workdir = self._composed_main(composed) if composed else self._image(image_ref)
         name = f"aecbench-{secrets.token_hex(6)}"

@@ -302,6 +302,7 @@ class TrialItem(pytest.Function):
         config = self.task.config
         deadlines = (
             config.environment.build_timeout_sec
+            + config.environment.healthcheck_sec
             + config.agent.timeout_sec
             + config.verifier.timeout_sec
         )

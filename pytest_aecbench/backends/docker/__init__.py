@@ -309,6 +309,8 @@ class DockerBackend:
         for name, is_project in list(self._unsure.items()):
             self._remove(name, is_project)
             self._unsure.pop(name)
+        if "_api" in self.__dict__:
+            self._api.close()  # its connections, of which it makes new ones if need be
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the containers that dead runs left; return their names."""

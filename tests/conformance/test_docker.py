@@ -187,6 +187,21 @@ def test_an_image_that_is_named_is_used_as_it_is(
     docker_backend.teardown(handle=handle)
 
 
+def test_a_platform_is_that_of_the_dockerfile(
+    docker_backend: Any, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = engine.inspect_image("python:3.11-slim")["Architecture"]
+    dockerfile = f"FROM --platform=linux/{{}} python:3.11-slim\nENV MARK={secrets.token_hex(8)}\n"
+    good = write_task(tmp_path / "good", dockerfile.format(ours))
+    image_ref = docker_backend.build_environment(task_dir=good)
+    assert engine.inspect_image(image_ref)["Architecture"] == ours
+    # Only BuildKit fills in variables there, so that the error is not some parser's.
+    variable = write_task(tmp_path / "variable", dockerfile.format("$BUILDARCH"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError, match="needs BuildKit"):
+        docker_backend.build_environment(task_dir=variable)
+
+
 def test_what_is_ignored_does_not_get_in(docker_backend: Any, tmp_path: Path) -> None:
     task_dir = write_task(tmp_path, f"{BASE}COPY . /context\nRUN test ! -e /context/secret\n")
     (task_dir / "environment/secret").write_text("x")

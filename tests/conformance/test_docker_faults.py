@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -272,3 +274,24 @@ def test_a_disk_filled_by_an_agent_is_an_error_and_no_zero(
     assert run.validities() == ["error", "scored"]
     assert run.left() == []
     assert before - shutil.disk_usage(private_engine.home / "data").free < 100 * 1024**2
+
+
+@pytest.mark.needs("dockerd")
+def test_pruning_removes_every_image_of_ours_and_no_other(
+    project: Project, private_engine: PrivateEngine
+) -> None:
+    project.task(toml=NO_NETWORK, files=DOCKERFILE)
+    run = EngineRun(project, private_engine.client())
+    env = {"DOCKER_HOST": private_engine.host}
+    run.start("--aec-force-build", env=env)
+    run.end()
+    # Built twice, so that the first has lost its name to the second.
+    run.start("--aec-force-build", env=env)
+    run.end()
+    assert len(run.engine.images(filters={"label": "aecbench.digest"})) >= 2
+    argv = [sys.executable, "-c", "from pytest_aecbench.cli import main; main()", "images", "prune"]
+    done = subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "aecbench/ohms-law:" in done.stdout
+    assert "(superseded)" in done.stdout
+    assert [one["RepoTags"] for one in run.engine.images()] == [["python:3.11-slim"]]

@@ -11,6 +11,7 @@ from docker.errors import APIError, NotFound
 from pytest_aecbench.backends.docker.building import DIGEST_LABEL
 from pytest_aecbench.backends.docker.engine import translated
 from pytest_aecbench.errors import BackendError
+from pytest_aecbench.ownership import LABEL_PREFIX
 
 __all__ = ["BuiltImage", "find_images", "remove_image"]
 
@@ -61,7 +62,7 @@ def _is_superseded(api: Any, image_id: str) -> bool:
         history = api.history(image_id)
     except NotFound:
         return False
-    return bool(history) and f"LABEL {DIGEST_LABEL}=" in history[0]["CreatedBy"]
+    return bool(history) and f"LABEL {LABEL_PREFIX}" in history[0]["CreatedBy"]
 
 
 def remove_image(api: Any, image: BuiltImage) -> bool:

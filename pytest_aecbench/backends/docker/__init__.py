@@ -205,6 +205,8 @@ class DockerBackend:
 
     def _image(self, image_ref: str) -> tuple[str, PurePosixPath]:
         """Return the image's user and working directory."""
+        if image_ref in self._builder.seen:  # which saves asking again
+            self._images[image_ref] = self._builder.seen.pop(image_ref)
         if image_ref not in self._images:
             with translated(LaunchError, f"looking for {image_ref}"):
                 try:

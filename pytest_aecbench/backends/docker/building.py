@@ -73,6 +73,7 @@ class Builder:
         self._api = api
         self._force = force
         self._run_id = run_id
+        self.seen: dict[str, dict[str, Any]] = {}  # what is known of images that were there
 
     def build_task(self, task_dir: Path) -> str:
         """Return the reference of the task's one image, which exists then."""
@@ -108,7 +109,10 @@ class Builder:
             except ImageNotFound:
                 return False
         labels = found["Config"].get("Labels") or {}
-        return not self._force or labels.get(_RUN_LABEL) == self._run_id
+        if self._force and labels.get(_RUN_LABEL) != self._run_id:
+            return False
+        self.seen[tag] = found["Config"]
+        return True
 
     def _tag_another(self, api: Any, digest: str, tag: str) -> bool:
         """Give the tag to an image of another task that was built from the same content."""

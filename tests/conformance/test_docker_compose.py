@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -201,8 +202,10 @@ def test_the_plugin_of_the_docker_cli_goes_before_the_old_command(
     )
     plugin.chmod(0o755)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "config"))
-    sandbox = launch(docker_backend, write_services(tmp_path / "task"))
-    assert sandbox.output(FETCH % "http://web:8000/answer.json") == f"{ANSWER}\n"
+    docs = (Path(__file__).parents[2] / "docs/docker.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(.*?)```", docs, re.DOTALL)
+    sandbox = launch(docker_backend, write_services(tmp_path / "task", example))
+    assert "Directory listing" in sandbox.output(FETCH % "http://web:8000")
     sandbox.teardown()
     docker_backend.close()
     assert [line.split()[0] for line in calls.read_text().splitlines()] == ["compose"] * 4

@@ -34,6 +34,7 @@ __all__ = [
 _OLDEST_API = (1, 41)
 _LEAST_FREE = 1024**3
 _TIMEOUT_SEC = 120
+MOUNTS = Path("/proc/self/mounts")
 
 TROUBLE = (DockerException, RequestException, HTTPError, OSError)
 
@@ -93,7 +94,7 @@ def can_limit_storage(info: Mapping[str, Any]) -> bool | None:
         return driver in ("btrfs", "zfs")
     root = Path(str(info.get("DockerRootDir") or "/")).resolve()
     try:
-        lines = Path("/proc/self/mounts").read_text().splitlines()
+        lines = MOUNTS.read_text().splitlines()
     except OSError:
         return None
     # The nearest mount above the engine's files; of mounts at one place, the last counts.

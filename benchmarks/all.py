@@ -10,7 +10,10 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    for name in ("plugin_load", "collection", "local_trials", "noop_trials", "makespan", "ledger"):
+    names = ["plugin_load", "collection", "local_trials", "noop_trials", "makespan", "ledger"]
+    if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
+        names.append("docker_trials")
+    for name in names:
         subprocess.run([sys.executable, HERE / f"{name}.py"], check=True)
 
 

@@ -1,7 +1,13 @@
 """What a trivial trial costs on the Docker backend, against the bare engine doing the same.
 
-The floor is docker-py's low-level client with nothing around it: for each task create a container
-of the same image, start it, run solution and verifier in one exec, fetch the reward, remove it.
+There are two floors, both docker-py's low-level client with nothing around it, in as many fresh
+processes as there are workers:
+
+- ``least``: create a container of the same image, start it, run solution and verifier in one
+  exec, fetch the reward, remove it;
+- ``alike``: what a trial cannot do without, since the verifier's files may come only after the
+  agent: an exec for each of the two, and the logs and the workspace fetched.
+
 It needs an engine with ``python:3.11-slim``.
 """
 
@@ -15,61 +21,95 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import docker
 from docker.utils import kwargs_from_env
 from generated import write_tasks
 
+from pytest_aecbench.backends import BackendExecutionRequest, Limits
 from pytest_aecbench.backends.docker import DockerBackend
 
+FLOORS = ("least", "alike")
+Costs = dict[tuple[str, int], list[float]]
 
-def bare_trial(image: str, task: Path) -> None:
-    api = docker.APIClient(**kwargs_from_env())
-    command = "\n".join(
-        [
-            "mkdir -p /logs/verifier",
-            f"({(task / 'solution/solve.sh').read_text()})",
-            f"({(task / 'tests/test.sh').read_text()})",
-        ]
-    )
+
+def tasks_in(root: Path) -> list[Path]:
+    return sorted(path.parent for path in root.glob("tasks/*/*/task.toml"))
+
+
+def bare_trial(api: Any, floor: str, image: str, task: Path) -> None:
+    solve, verify = ((task / name).read_text() for name in ("solution/solve.sh", "tests/test.sh"))
+    first = f"mkdir -p /logs/verifier\n({solve})"
     container = api.create_container(image, ["sleep", "infinity"])["Id"]
     api.start(container)
-    api.exec_start(api.exec_create(container, ["bash", "-c", command])["Id"])
-    chunks, _ = api.get_archive(container, "/logs/verifier/reward.txt")
-    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
-        reward = tar.extractfile("reward.txt")
+    for command in [f"{first}\n({verify})"] if floor == "least" else [first, verify]:
+        api.exec_start(api.exec_create(container, ["bash", "-c", command])["Id"])
+    paths = ["/logs/verifier"] if floor == "least" else ["/logs/verifier", "/workspace"]
+    fetched = [b"".join(api.get_archive(container, path)[0]) for path in paths]
+    with tarfile.open(fileobj=io.BytesIO(fetched[0])) as tar:
+        reward = tar.extractfile("verifier/reward.txt")
         assert reward is not None
         assert reward.read() == b"1\n"
     api.remove_container(container, force=True)
-    api.close()
+
+
+def run_floor(floor: str, root: Path, images: list[str], workers: int) -> None:
+    """Run all tasks in ``workers`` processes, each of which takes every so manyth."""
+    argv = [sys.executable, __file__, "--floor", floor, "--root", str(root)]
+    running = [
+        subprocess.Popen([*argv, "--share", f"{number}/{workers}", *images])
+        for number in range(workers)
+    ]
+    assert [process.wait() for process in running] == [0] * workers
 
 
 @contextmanager
-def timed(costs: dict[tuple[str, int], list[float]], what: str, workers: int) -> Iterator[None]:
+def timed(costs: Costs, what: str, workers: int) -> Iterator[None]:
     start = time.perf_counter()
     yield
     costs.setdefault((what, workers), []).append(time.perf_counter() - start)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=2, help="the best of so many counts")
-    arguments = parser.parse_args()
-    costs: dict[tuple[str, int], list[float]] = {}
+def count_requests(task: Path, workspace: Path) -> int:
+    """Return how many requests to the engine one trial makes, the image being there."""
+    backend = DockerBackend()
+    requests: list[str] = []
+    backend._api.hooks["response"].append(lambda answer, **_: requests.append(answer.url))
+    backend._starter.info  # noqa: B018  (asked once in a run)
+    requests.clear()
+    workspace.mkdir()
+    image = backend.build_environment(task_dir=task)
+    limits = Limits(cpus=1, memory_mb=1024, lifetime_sec=600)
+    handle = backend.launch_trial(image_ref=image, workspace_dir=workspace, limits=limits)
+    for name in ("solution", "tests"):
+        script = next((task / name).glob("*.sh")).name
+        request = BackendExecutionRequest(
+            f"bash /{name}/{script}", uploads={f"/{name}": task / name}, exclusive=name == "tests"
+        )
+        assert backend.execute_trial(handle=handle, request=request).returncode == 0
+    backend.collect_outputs(handle=handle)
+    backend.teardown(handle=handle)
+    backend.close()
+    return len(requests)
+
+
+def measure(trials: int, rounds: int) -> tuple[Costs, int]:
+    costs: Costs = {}
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        write_tasks(root, arguments.trials)
-        tasks = sorted(path.parent for path in root.glob("tasks/*/*/task.toml"))
+        write_tasks(root, trials)
+        tasks = tasks_in(root)
         backend = DockerBackend()
         images = [backend.build_environment(task_dir=task) for task in tasks]
-        for _ in range(arguments.rounds):
+        requests = count_requests(tasks[0], root / "workspace")
+        for _ in range(rounds):
             for workers in (1, 4):
-                with timed(costs, "bare", workers), ThreadPoolExecutor(workers) as threads:
-                    list(threads.map(bare_trial, images, tasks))
+                for floor in FLOORS:
+                    with timed(costs, floor, workers):
+                        run_floor(floor, root, images, workers)
                 with timed(costs, "ours", workers):
                     subprocess.run(
                         [sys.executable, "-m", "pytest", "-qq", "tasks", "--aec-backend=docker"]
@@ -78,14 +118,35 @@ def main() -> None:
                         check=True,
                         stdout=subprocess.DEVNULL,
                     )
+    return costs, requests
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=2, help="the best of so many counts")
+    parser.add_argument("--floor", choices=FLOORS, help=argparse.SUPPRESS)
+    parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--share", help=argparse.SUPPRESS)
+    parser.add_argument("images", nargs="*", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.floor:
+        number, workers = map(int, arguments.share.split("/"))
+        api = docker.APIClient(**kwargs_from_env())
+        both = list(zip(arguments.images, tasks_in(arguments.root), strict=True))
+        for image, task in both[number::workers]:
+            bare_trial(api, arguments.floor, image, task)
+        return
+    costs, requests = measure(arguments.trials, arguments.rounds)
     for workers in (1, 4):
-        floor, cost = (
-            min(costs[what, workers]) / arguments.trials * 1000 for what in ("bare", "ours")
+        ours, least, alike = (
+            min(costs[what, workers]) / arguments.trials * 1000 for what in ("ours", *FLOORS)
         )
         print(
-            f"docker trials, {workers} at a time: {cost:.0f} ms each, bare engine {floor:.0f} ms "
-            f"each, ratio {cost / floor:.2f} ({arguments.trials} trials, "
-            f"best of {arguments.rounds})"
+            f"docker trials, {workers} at a time: {ours:.0f} ms and {requests} requests each; "
+            f"the engine alone, with the fewest requests {least:.0f} ms, ratio {ours / least:.2f}; "
+            f"alike {alike:.0f} ms, ratio {ours / alike:.2f} "
+            f"({arguments.trials} trials, best of {arguments.rounds})"
         )
 
 

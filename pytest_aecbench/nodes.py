@@ -315,6 +315,7 @@ class TrialItem(pytest.Function):
         config, settings = self.task.config, settings_of(self.config)
         deadlines = (
             config.environment.build_timeout_sec
+            + config.environment.healthcheck_sec
             + (settings.timeout_override_sec or config.agent.timeout_sec)
             + config.verifier.timeout_sec
         )

@@ -121,6 +121,9 @@ def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
         backend = backend_of(config)
         if preflight := getattr(backend, "preflight", None):
             preflight()
+        if examine := getattr(backend, "examine", None):
+            paths = {node_id.partition("::")[0] for node_id in node_ids if is_trial(node_id)}
+            examine([(config.rootpath / path).parent for path in sorted(paths)])
         if settings.keep != "none" and not hasattr(backend, "keep"):
             raise SettingsError(f"--aec-keep: {settings.backend} keeps no sandboxes; leave it out")
         if reap := getattr(backend, "reap", None):

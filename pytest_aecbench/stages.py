@@ -11,9 +11,9 @@ from pytest_aecbench.agents import Agent, AgentLimits, AgentResult
 from pytest_aecbench.agents.stored import MARKER
 from pytest_aecbench.backends import ComputeBackend, Limits
 from pytest_aecbench.errors import AecBenchError, TransferError
+from pytest_aecbench.health import await_health
 from pytest_aecbench.reward import Reward, read_reward
 from pytest_aecbench.sandbox import Sandbox
-from pytest_aecbench.trial import MARGIN_SEC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,10 @@ __all__ = ["attempt", "collect", "launch", "verify"]
 
 
 def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Path) -> Sandbox:
-    """Start a sandbox whose working directory starts with what ``workspace_dir`` holds."""
+    """Start a sandbox whose working directory starts with what ``workspace_dir`` holds.
+
+    It is healthy by the time it is returned, where the task says how to tell.
+    """
     config, settings = trial.task.config.environment, trial.settings
     env = trial.task.environment_env()
     limits = Limits(
@@ -33,12 +36,19 @@ def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Pat
         memory_mb=settings.memory_mb or config.memory_mb,
         storage_mb=config.storage_mb,
         network=config.allow_internet,
-        lifetime_sec=trial.agent_timeout_sec + trial.verifier_timeout_sec + MARGIN_SEC,
+        lifetime_sec=trial.lifetime_sec,
     )
     # The protocol has no limits; our own backends and those that want them take them.
     extra = {"limits": limits} if _accepts_limits(backend) else {}
     handle = backend.launch_trial(image_ref=image, workspace_dir=workspace_dir, **extra)
-    return Sandbox(backend, handle, env)
+    sandbox = Sandbox(backend, handle, env)
+    if config.healthcheck is not None:
+        try:
+            await_health(sandbox, config.healthcheck, trial.settings.timeout_multiplier)
+        except BaseException:
+            sandbox.close()
+            raise
+    return sandbox
 
 
 def _accepts_limits(backend: ComputeBackend) -> bool:

@@ -22,6 +22,7 @@ from pytest_aecbench.problems import dotted, hint, load_toml, model_problems, sh
 __all__ = [
     "AgentConfig",
     "EnvironmentConfig",
+    "HealthcheckConfig",
     "MetadataConfig",
     "ParsedConfig",
     "SolutionConfig",
@@ -90,6 +91,28 @@ class VerifierConfig(_Table):
     user: _User = None
 
 
+_Delay = Annotated[
+    float, Field(ge=0, le=1e9, description="a number of seconds from 0, at most 1e9")
+]
+
+
+class HealthcheckConfig(_Table):
+    """How to tell that a sandbox is ready for the agent; failures in the start period are free."""
+
+    command: Annotated[str, Field(pattern=r"\S", description="a shell command")]
+    interval_sec: _Delay = 5.0
+    timeout_sec: _Seconds = 30.0
+    start_period_sec: _Delay = 0.0
+    start_interval_sec: _Delay = 5.0
+    retries: Annotated[int, Field(ge=1, le=10**6, description="a whole number above 0")] = 3
+
+    @property
+    def longest_sec(self) -> float:
+        """How long it takes at most until the sandbox is known not to be healthy."""
+        rounds = self.retries * (self.interval_sec + self.timeout_sec)
+        return self.start_period_sec + self.start_interval_sec + self.timeout_sec + rounds
+
+
 class EnvironmentConfig(_Table):
     """What the sandbox is made of and may use; None where the task sets no limit.
 
@@ -110,6 +133,14 @@ class EnvironmentConfig(_Table):
         Field(pattern=r"^/[^\x00-\x1f\x7f]*$", description="a path that starts with '/'"),
     ] = None
     env: _Env = {}
+    healthcheck: Annotated[
+        HealthcheckConfig | None, Field(description="a table with a 'command'")
+    ] = None
+
+    @property
+    def healthcheck_sec(self) -> float:
+        """How long it takes at most to find out whether the sandbox is healthy."""
+        return self.healthcheck.longest_sec if self.healthcheck else 0.0
 
 
 class SolutionConfig(_Table):
@@ -130,11 +161,13 @@ class TaskConfig(_Table):
     solution: SolutionConfig = SolutionConfig()
 
 
+# The tables by their keys, and those within them.
 _TABLES: dict[str, type[_Table]] = {
     "metadata": MetadataConfig,
     "agent": AgentConfig,
     "verifier": VerifierConfig,
     "environment": EnvironmentConfig,
+    "environment.healthcheck": HealthcheckConfig,
     "solution": SolutionConfig,
 }
 
@@ -154,7 +187,6 @@ _NO_EFFECT = {
     "agent.network_mode",
     "artifacts",
     "environment.gpus",
-    "environment.healthcheck",
     "environment.mcp_servers",
     "environment.skills_dir",
     "environment.tpu",
@@ -234,14 +266,17 @@ def _megabytes(size: object) -> int | None:
     return int(float(match[1]) * _KILOBYTES[match[2].upper()] / 1024) if match else None
 
 
-def _foreign_keys(data: dict[str, Any]) -> Iterator[tuple[str, Any, type[_Table]]]:
+def _foreign_keys(
+    data: dict[str, Any], table: type[_Table] = TaskConfig, within: str = ""
+) -> Iterator[tuple[str, Any, type[_Table]]]:
     """Yield each key that our models lack, with its value and its table's model."""
-    for key, value in data.items():
-        if key not in TaskConfig.model_fields:
-            yield dotted(key), value, TaskConfig
-        elif (table := _TABLES.get(key)) and isinstance(value, dict):
-            for name in sorted(value.keys() - table.model_fields.keys()):
-                yield dotted(key, name), value[name], table
+    # The document's own keys come in its order, which is that of its warnings.
+    for key in sorted(data) if within else data:
+        name = f"{within}.{dotted(key)}" if within else dotted(key)
+        if key not in table.model_fields:
+            yield name, data[key], table
+        elif name in _TABLES and isinstance(data[key], dict):
+            yield from _foreign_keys(data[key], _TABLES[name], name)
 
 
 def _hint(name: str, table: type[_Table]) -> str | None:

@@ -86,6 +86,13 @@ class Trial:
         """How long the verifier may take."""
         return self.task.config.verifier.timeout_sec * self.settings.timeout_multiplier
 
+    @property
+    def lifetime_sec(self) -> float:
+        """What no sandbox of the trial outlives."""
+        healthcheck_sec = self.task.config.environment.healthcheck_sec
+        waiting_sec = healthcheck_sec * self.settings.timeout_multiplier
+        return waiting_sec + self.agent_timeout_sec + self.verifier_timeout_sec + MARGIN_SEC
+
     @cached_property
     def scrubber(self) -> Scrubber:
         """Knows this machine's credentials and those that the task passes on."""

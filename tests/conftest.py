@@ -26,7 +26,9 @@ def _runs(*argv: str) -> bool:
 AVAILABLE: dict[str, Callable[[], bool]] = {
     "bubblewrap": lambda: shutil.which("bwrap") is not None,
     "buildx": lambda: _runs("docker", "buildx", "version"),
+    "compose": lambda: _runs("docker", "compose", "version") or _runs("docker-compose", "version"),
     "docker": lambda: find_spec("docker") is not None and _runs("docker", "info"),
+    "dockerd": lambda: os.geteuid() == 0 and shutil.which("dockerd") is not None,
     "namespaces": lambda: _runs(
         "unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount", "true"
     ),

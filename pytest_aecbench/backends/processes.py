@@ -11,18 +11,15 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionResult
+from pytest_aecbench.backends.capping import CappedOutput
 from pytest_aecbench.errors import BackendError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["OUTPUT_CAP", "run"]
+__all__ = ["run"]
 
-# Bytes kept of each stream, half from its head and half from its tail.
-OUTPUT_CAP = 1024 * 1024
-
-_HALF = OUTPUT_CAP // 2
 _CHUNK = 1024 * 1024  # no less than a pipe holds, so that one read empties it
 _POLL_SEC = 0.02
 _KILL_SEC = 1.0
@@ -140,40 +137,22 @@ def _pidfd(pid: int) -> int | None:
     return None
 
 
-class _Stream:
-    """One output pipe and the bytes kept of it; its memory is bounded."""
+class _Stream(CappedOutput):
+    """One output pipe and the bytes kept of it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self.open = True
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._seen = 0
 
     def read(self) -> bool:
         """Take what the pipe holds now; False once every writer is gone."""
         with suppress(BlockingIOError):
             chunk = os.read(self.reader, _CHUNK) if self.open else b""
             self.open = bool(chunk)
-            self._seen += len(chunk)
-            room = _HALF - len(self._head)
-            self._head += chunk[:room]
-            self._tail += chunk[room:]
-            if len(self._tail) > 2 * OUTPUT_CAP:
-                del self._tail[:-_HALF]
+            self.keep(chunk)
         return self.open
-
-    @property
-    def left_out(self) -> int:
-        """How many bytes from the middle are not kept."""
-        return max(0, self._seen - 2 * _HALF)
-
-    def text(self) -> str:
-        if not self.left_out:
-            return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail[-_HALF:]))
-        return f"{head}\n[{self.left_out} bytes left out]\n{tail}"
 
 
 def _let_go(streams: Sequence[_Stream]) -> None:

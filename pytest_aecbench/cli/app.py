@@ -8,6 +8,7 @@ import typer
 
 from pytest_aecbench import __version__
 from pytest_aecbench.cli import config, datasets, initialising, ledgers, reports, running, schema
+from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reaping import reap
 
 __all__ = ["app"]
@@ -45,4 +46,5 @@ app.add_typer(ledgers.app, name="ledger")
 app.add_typer(reports.app, name="report")
 app.add_typer(config.app, name="config")
 app.command("schema")(schema.print_schema)
+app.add_typer(images, name="images")
 app.command()(reap)

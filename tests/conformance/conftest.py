@@ -10,6 +10,7 @@ import pytest
 
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.testing import RunningSandbox
+from tests.project import Project
 
 BASE = "FROM python:3.11-slim\nWORKDIR /workspace\n"
 
@@ -22,6 +23,12 @@ def engine() -> Any:
     import docker
 
     return docker.from_env().api
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    """A project whose tasks run on the engine."""
+    return Project(pytester, ("--aec-backend=docker",))
 
 
 @pytest.fixture(scope="module")

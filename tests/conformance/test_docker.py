@@ -6,11 +6,9 @@ import gc
 import os
 import resource
 import secrets
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,20 +24,13 @@ from pytest_aecbench.errors import (
     TransferError,
 )
 from tests.conformance.conftest import BASE, LaunchTask, write_task
-from tests.project import Project
+from tests.conformance.runs import wait_until
 
 pytestmark = pytest.mark.needs("docker")
 
 
 def exists(engine: Any, handle: TrialHandle) -> bool:
     return bool(engine.containers(all=True, filters={"id": handle.handle_id}))
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
 
 
 # The engine
@@ -194,6 +185,21 @@ def test_an_image_that_is_named_is_used_as_it_is(
     )
     assert engine.inspect_container(handle.handle_id)["Config"]["WorkingDir"] == "/workspace"
     docker_backend.teardown(handle=handle)
+
+
+def test_a_platform_is_that_of_the_dockerfile(
+    docker_backend: Any, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = engine.inspect_image("python:3.11-slim")["Architecture"]
+    dockerfile = f"FROM --platform=linux/{{}} python:3.11-slim\nENV MARK={secrets.token_hex(8)}\n"
+    good = write_task(tmp_path / "good", dockerfile.format(ours))
+    image_ref = docker_backend.build_environment(task_dir=good)
+    assert engine.inspect_image(image_ref)["Architecture"] == ours
+    # Only BuildKit fills in variables there, so that the error is not some parser's.
+    variable = write_task(tmp_path / "variable", dockerfile.format("$BUILDARCH"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError, match="needs BuildKit"):
+        docker_backend.build_environment(task_dir=variable)
 
 
 def test_what_is_ignored_does_not_get_in(docker_backend: Any, tmp_path: Path) -> None:
@@ -466,118 +472,3 @@ def test_only_what_dead_processes_left_is_reaped(
     assert not exists(engine, left)
     assert len(list((own_machine / "homes").iterdir())) == 1
     assert alive.output("echo alive") == "alive\n"
-
-
-# Whole runs
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    """A project whose tasks run on the engine."""
-    return Project(pytester, ("--aec-backend=docker",))
-
-
-def containers_of(project: Project, engine: Any) -> list[str]:
-    labels = [
-        f"aecbench.experiment={path.name}" for path in project.path.glob("artefacts/ledger/*")
-    ]
-    return [
-        one["Id"]
-        for label in labels
-        for one in engine.containers(all=True, filters={"label": label})
-    ]
-
-
-def start(project: Project, engine: Any, *arguments: str) -> subprocess.Popen[str]:
-    """Start pytest on a task that never ends, and wait until its agent works."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "tasks", *project.mode, *arguments],
-        cwd=project.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-    def agent_works() -> bool:
-        assert process.poll() is None, process.communicate()[0]
-        return any("sleep 4321" in shown for shown in processes_in(project, engine))
-
-    wait_until(agent_works)
-    return process
-
-
-def processes_in(project: Project, engine: Any) -> list[str]:
-    shown = []
-    for container in containers_of(project, engine):
-        if engine.inspect_container(container)["State"]["Running"]:
-            shown += [" ".join(line) for line in engine.top(container)["Processes"]]
-    return shown
-
-
-DOCKERFILE = {"environment/Dockerfile": BASE}
-
-
-@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
-def test_ctrl_c_leaves_no_container_and_no_zero(
-    project: Project, engine: Any, arguments: tuple[str, ...]
-) -> None:
-    project.task(solve="sleep 4321", files=DOCKERFILE)
-    process = start(project, engine, *arguments)
-    os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
-    assert containers_of(project, engine) == []
-    assert [one for one in project.records() if one["evaluation"]["validity"] == "scored"] == []
-
-
-def test_kill_9_leaves_what_can_be_reaped_and_no_zero(
-    project: Project, engine: Any, docker_backend: Any
-) -> None:
-    project.task(solve="sleep 4321", files=DOCKERFILE)
-    process = start(project, engine)
-    (container,) = containers_of(project, engine)
-    name = engine.inspect_container(container)["Name"].lstrip("/")
-    assert name not in docker_backend.reap()
-    process.kill()
-    process.communicate(timeout=60)
-    assert name in docker_backend.reap()
-    wait_until(lambda: not containers_of(project, engine))
-    assert [one for one in project.records() if one["evaluation"]["validity"] == "scored"] == []
-
-
-def test_a_container_that_dies_is_an_error_and_no_zero(project: Project, engine: Any) -> None:
-    project.task(solve="sleep 4321", files=DOCKERFILE)
-    process = start(project, engine)
-    (container,) = containers_of(project, engine)
-    engine.kill(container)
-    output, _ = process.communicate(timeout=60)
-    assert "the container has died" in output
-    assert project.record()["evaluation"]["validity"] != "scored"
-    assert containers_of(project, engine) == []
-
-
-def test_an_agent_that_wrecks_its_sandbox_is_scored_all_the_same(
-    project: Project, engine: Any
-) -> None:
-    wreck = (
-        "trap '' TERM\n(setsid sleep 4321 &) >/dev/null 2>&1\ncd /\n"
-        "rm -rf /workspace /tests /logs\nln -s /etc /logs\nyes | head -c 200000000\n"
-        "for i in {1..200}; do sleep 4321 & done\n"
-    )
-    project.task(solve=wreck, files=DOCKERFILE)
-    project.run()
-    evaluation = project.record()["evaluation"]
-    assert (evaluation["validity"], evaluation["reward"]) == ("scored", 0)
-    assert containers_of(project, engine) == []
-
-
-def test_an_agent_out_of_memory_is_an_error_and_no_zero(project: Project, engine: Any) -> None:
-    project.task(
-        toml="[environment]\nmemory_mb = 64\n",
-        solve="exec python3 -c 'bytearray(500 << 20)'",
-        files=DOCKERFILE,
-    )
-    project.run().stdout.fnmatch_lines(["*out of memory*"])
-    assert project.record()["evaluation"]["validity"] != "scored"
-    assert containers_of(project, engine) == []

@@ -81,6 +81,14 @@ def test_the_sandbox_of_a_failed_trial_is_kept_and_can_be_entered(
         subprocess.run(["docker", "rm", "-f", name], capture_output=True, check=True)
 
 
+def test_a_task_without_a_dockerfile_runs_in_the_image_it_names(pytester: pytest.Pytester) -> None:
+    project = Project(pytester, ("--aec-backend=docker",))
+    project.task(toml='[environment]\ndocker_image = "python:3.11-slim"\n')
+    project.run().assert_outcomes(passed=1)
+    assert project.record()["environment"]["image"] == "python:3.11-slim"
+    assert containers_of(project.path) == []
+
+
 def test_what_a_dead_worker_left_is_removed_by_the_run_itself(pytester: pytest.Pytester) -> None:
     project = Project(pytester, ("-n2",))
     dockerfile = {"environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /workspace\n"}

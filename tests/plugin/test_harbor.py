@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.project import Project
+from tests.project import SOLVE, Project
 
 TOML = """
 schema_version = "1.1"
@@ -103,6 +103,42 @@ def test_no_network_means_none_but_the_loopback(project: Project) -> None:
     project.run("--aec-local-mode=namespaces").assert_outcomes(failed=1)
     jobs = project.path / project.record()["outputs"]["jobs_dir"]
     assert (jobs / "workspace/links.txt").read_text().split() == ["lo"]
+
+
+HEALTHCHECK = """
+[environment.healthcheck]
+command = "echo x >> /logs/tries; [ $(wc -l < /logs/tries) -ge {needed} ] || {{ echo why; false; }}"
+interval_sec = 0
+start_interval_sec = 0
+start_period_sec = {start_period_sec}
+retries = 3
+"""
+
+
+@pytest.mark.parametrize("mode", ["separate", "shared"])
+def test_the_agent_starts_once_the_sandbox_is_healthy(anyhow: Project, mode: str) -> None:
+    toml = HEALTHCHECK.format(needed=3, start_period_sec=0)
+    anyhow.task(
+        toml=f'{toml}[verifier]\nenvironment_mode = "{mode}"\n',
+        solve=f"test $(wc -l < /logs/tries) = 3\n{SOLVE}",
+    )
+    anyhow.run().assert_outcomes(passed=1)
+    assert anyhow.record()["agent_result"]["status"] == "completed"
+
+
+def test_failures_in_the_start_period_do_not_count(project: Project) -> None:
+    project.task(toml=HEALTHCHECK.format(needed=9, start_period_sec=1000))
+    project.run().assert_outcomes(passed=1)
+
+
+def test_a_sandbox_that_never_gets_healthy_is_an_error_and_no_zero(anyhow: Project) -> None:
+    anyhow.task(toml=HEALTHCHECK.format(needed=4, start_period_sec=0))
+    result = anyhow.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*LaunchError: healthcheck: *in 3 tries; exit code 1, 'why'*"])
+    evaluation = anyhow.record()["evaluation"]
+    assert (evaluation["validity"], evaluation["reward"]) == ("error", None)
+    assert evaluation["error"]["cause"] == "launch"
 
 
 def test_a_task_of_several_steps_is_refused_in_one_line(project: Project) -> None:

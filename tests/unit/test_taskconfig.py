@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic_core import PydanticUndefined
 
 from pytest_aecbench import taskconfig
 from pytest_aecbench.taskconfig import TaskConfig, parse_config
@@ -150,8 +151,36 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
         "os": "linux",
         "workdir": None,
         "env": {},
+        "healthcheck": None,
     }
     assert config.solution.env == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("retries = 2", "healthcheck.command: {'retries': 2} is not valid; use a shell command"),
+        ("command = ' '", "healthcheck.command: ' ' is not valid; use a shell command"),
+        (
+            "command = 'x'\nretries = 0",
+            "healthcheck.retries: 0 is not valid; use a whole number above 0",
+        ),
+        (
+            "command = 'x'\ntimeout_sec = 0",
+            "healthcheck.timeout_sec: 0 is not valid; use a number of seconds above 0, at most 1e9",
+        ),
+    ],
+)
+def test_a_bad_healthcheck_is_one_line(text: str, problem: str) -> None:
+    parsed = parse_config(f"[environment.healthcheck]\n{text}\n")
+    assert parsed.problems == (f"environment.{problem}",)
+
+
+def test_a_slip_in_a_healthcheck_is_noticed() -> None:
+    parsed = parse_config("[environment.healthcheck]\ncommand = 'x'\nretrys = 2\n")
+    assert parsed.warnings == (
+        "environment.healthcheck.retrys: unknown key; did you mean 'retries'?",
+    )
 
 
 def test_a_harbor_task_is_read_without_complaint() -> None:
@@ -432,11 +461,13 @@ def written(default: object) -> str:
     """Return a default as the documentation writes it."""
     if isinstance(default, float):
         return f"{default:g}"
+    if default is PydanticUndefined:
+        return "needed"
     return "none" if default is None else json.dumps(default)
 
 
 def test_every_key_is_documented_with_its_default() -> None:
-    row = re.compile(r"^\| `(\w+\.\w+)` \| [^|]+ \| `?([^|`]+)`? \| [^|]+ \|$", re.MULTILINE)
+    row = re.compile(r"^\| `(\w+\.[\w.]+)` \| [^|]+ \| `?([^|`]+)`? \| [^|]+ \|$", re.MULTILINE)
     assert dict(row.findall(DOCS.read_text(encoding="utf-8"))) == {
         f"{table}.{name}": written(field.default)
         for table, model in taskconfig._TABLES.items()

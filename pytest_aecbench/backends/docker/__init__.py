@@ -8,14 +8,13 @@ import shutil
 import tempfile
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
-from functools import cached_property
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from docker.errors import APIError, ImageNotFound
-from docker.types import LogConfig
+from docker.errors import ImageNotFound
 
 from pytest_aecbench.backends import (
     BackendExecutionRequest,
@@ -24,26 +23,45 @@ from pytest_aecbench.backends import (
     Limits,
     TrialHandle,
 )
-from pytest_aecbench.backends.docker.archives import ArchiveWriter
 from pytest_aecbench.backends.docker.building import Builder
+from pytest_aecbench.backends.docker.compose import (
+    INSTALL,
+    ComposedImage,
+    compose_file,
+    find_compose,
+)
+from pytest_aecbench.backends.docker.composition import MAIN
 from pytest_aecbench.backends.docker.container import ROOT, Container
-from pytest_aecbench.backends.docker.engine import check, connect, summary, translated
-from pytest_aecbench.backends.docker.reaping import EXPIRES_LABEL, KEPT_PREFIX, reap, remove
-from pytest_aecbench.backends.docker.scripts import KEEP_ALIVE
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
+from pytest_aecbench.backends.docker.engine import (
+    can_limit_storage,
+    check,
+    connect,
+    summary,
+    translated,
+)
+from pytest_aecbench.backends.docker.filling import WORKSPACE, fill
+from pytest_aecbench.backends.docker.reaping import (
+    KEPT_PREFIX,
+    containers_of,
+    reap,
+    remove,
+    remove_project,
+)
+from pytest_aecbench.backends.docker.starting import Starter, Wanted
+from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TaskError
 from pytest_aecbench.homes import left_homes, make_home, remove_tree
-from pytest_aecbench.ownership import LABEL_PREFIX, Owner
+from pytest_aecbench.ownership import LABEL_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pytest_aecbench.settings import Settings
 
 __all__ = ["DockerBackend"]
 
-_WORKSPACE = PurePosixPath("/workspace")
 _LOGS = PurePosixPath("/logs")
-_DIRECTORIES = {"/logs": 0o755, "/logs/agent": 0o777, "/logs/verifier": 0o777, "/tests": 0o755}
-_PIDS = 2048
-_EXPIRY_MARGIN_SEC = 600
+_WANT_OF_ROOM = ("no space left on device", "available, non-overlapping IPv4 address pool")
+_Made = TypeVar("_Made")
 
 
 class _Sandbox(NamedTuple):
@@ -51,6 +69,7 @@ class _Sandbox(NamedTuple):
     name: str
     workspace_dir: Path
     home: Path
+    is_project: bool = False
 
 
 class DockerBackend:
@@ -66,13 +85,15 @@ class DockerBackend:
         force_build: bool = False,
         run_id: str = "",
     ) -> None:
-        self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
+        all_labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
         self._keep_all = keep_all
+        self._starter = Starter(lambda: self._api, all_labels)
         self._builder = Builder(lambda: self._api, force=force_build, run_id=run_id)
         self._images: dict[str, Any] = {}
+        self._composed: dict[str, ComposedImage] = {}
         self._sandboxes: dict[str, _Sandbox] = {}
         self._kept: set[str] = set()
-        self._limits_storage = True
+        self._unsure: dict[str, bool] = {}  # what may be there still, and whether it is a project
         self._lock = threading.Lock()
         # The interpreter waits for these threads when it ends, so no removal is lost.
         self._removing = ThreadPoolExecutor(2, thread_name_prefix="aec-docker-remove")
@@ -94,15 +115,9 @@ class DockerBackend:
 
     def describe(self) -> str:
         """Return one line on the engine and on what it does not limit."""
-        storage = "" if self._can_limit_storage() else "; no limit on storage"
-        return f"docker ({summary(self._api)}{storage})"
-
-    def _can_limit_storage(self) -> bool:
-        with translated(BackendError, "the engine"):
-            info = self._api.info()
-        backing = dict(info.get("DriverStatus") or ()).get("Backing Filesystem")
-        driver = info["Driver"]
-        return driver in ("btrfs", "zfs") or (driver == "overlay2" and backing == "xfs")
+        storage = {True: "", False: "; no limit on storage", None: "; storage limited with quotas"}
+        limited = can_limit_storage(self._starter.info)
+        return f"docker ({summary(self._api)}{storage[limited]})"
 
     def preflight(self) -> None:
         """Raise LaunchError when the engine cannot be used."""
@@ -110,11 +125,28 @@ class DockerBackend:
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
         """Return what was asked of the engine and is not done, one line each."""
-        return () if self._limits_storage else ("storage_mb is not enforced by this engine",)
+        if self._starter.limits_storage:
+            return ()
+        return ("storage_mb is not enforced by this engine",)
+
+    def examine(self, task_dirs: Iterable[Path]) -> None:
+        """Raise TaskError for a task that cannot be run on this machine."""
+        for task_dir in task_dirs:
+            if (path := compose_file(task_dir)).exists():
+                if find_compose() is None:
+                    raise TaskError(f"{path}: needs compose; {INSTALL}")
+                return
 
     def build_environment(self, *, task_dir: Path) -> str:
-        """Build the image of the task's ``environment`` directory, unless it is there."""
-        return self._builder.build(task_dir)
+        """Build what the task's ``environment`` directory describes, unless it is there."""
+        return self._with_room(partial(self._build, task_dir))
+
+    def _build(self, task_dir: Path) -> str:
+        if not compose_file(task_dir).exists():
+            return self._builder.build_task(task_dir)
+        composed = ComposedImage.make(task_dir, self._builder, self._starter.info)
+        self._composed[composed.ref] = composed
+        return composed.ref
 
     def launch_trial(
         self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
@@ -122,30 +154,60 @@ class DockerBackend:
         """Start a container; its working directory gets a copy of what ``workspace_dir`` holds."""
         if not workspace_dir.is_dir():
             raise LaunchError(f"docker: workspace_dir {str(workspace_dir)!r} is not a directory")
-        limits = limits or Limits()
-        user, workdir = self._image(image_ref)
-        name = f"aecbench-{secrets.token_hex(6)}"
+        launch = partial(self._launch, image_ref, workspace_dir, limits or Limits())
+        return self._with_room(launch)
+
+    def _with_room(self, make: Callable[[], _Made]) -> _Made:
+        """Make something, again if need be once removals have freed what others had."""
+        removals = list(self._removals)
         try:
-            container_id = self._create(name, image_ref, workspace_dir, workdir, limits)
-            # Each archive costs time; where there is none to send, the first command does the rest.
-            ready = bool(os.listdir(workspace_dir)) or user not in ROOT or workdir != _WORKSPACE  # noqa: PTH208
+            return make()
+        except BackendError as error:
+            if not removals or not any(want in str(error) for want in _WANT_OF_ROOM):
+                raise
+        wait(removals)
+        return make()
+
+    def _launch(self, image_ref: str, workspace_dir: Path, limits: Limits) -> TrialHandle:
+        composed = self._composed.get(image_ref)
+        user, workdir = self._composed_main(composed) if composed else self._image(image_ref)
+        name = f"aecbench-{secrets.token_hex(6)}"
+        # Each archive costs time; where there is none to send, the first command does the rest.
+        ready = bool(os.listdir(workspace_dir)) or user not in ROOT or workdir != WORKSPACE  # noqa: PTH208
+        home = make_home(self.name)
+        wanted = Wanted(name, workspace_dir.parent.name, workdir, limits)
+        try:
+            if composed:
+                container_id = self._starter.start_services(wanted, composed, home)
+            else:
+                container_id = self._starter.create(wanted, image_ref)
             if ready:
-                self._fill(container_id, workspace_dir, workdir, user)
-            with translated(LaunchError, f"starting {image_ref}"):
-                self._api.start(container_id)
+                fill(self._api, container_id, workspace_dir, workdir, user)
+            if not composed:
+                with translated(LaunchError, f"starting {image_ref}"):
+                    self._api.start(container_id)
         except BaseException:
-            with suppress(BackendError):
-                remove(self._api, name)
+            shutil.rmtree(home, ignore_errors=True)
+            self._try_to_remove(name, bool(composed))
+            self._unsure[name] = bool(composed)  # what was asked for may yet come to be
             raise
         expires = None if limits.lifetime_sec is None else time.monotonic() + limits.lifetime_sec
         container = Container(self._api, container_id, workdir, user, ready, expires)
-        home = make_home(self.name)
+        sandbox = _Sandbox(container, name, workspace_dir, home, bool(composed))
         with self._lock:
-            self._sandboxes[container_id] = _Sandbox(container, name, workspace_dir, home)
+            self._sandboxes[container_id] = sandbox
         return TrialHandle(self.name, container_id)
+
+    def _composed_main(self, composed: ComposedImage) -> tuple[str, PurePosixPath]:
+        """Return the user and working directory of the service that the agent works in."""
+        user, workdir = self._image(composed.images[MAIN])
+        given = composed.main.get("working_dir")
+        return str(composed.main.get("user", user)), PurePosixPath(given) if given else workdir
 
     def _image(self, image_ref: str) -> tuple[str, PurePosixPath]:
         """Return the image's user and working directory."""
+        if image_ref in self._builder.seen:  # which saves asking again
+            self._images[image_ref] = self._builder.seen.pop(image_ref)
         if image_ref not in self._images:
             with translated(LaunchError, f"looking for {image_ref}"):
                 try:
@@ -157,85 +219,7 @@ class DockerBackend:
                     ) from None
         config = self._images[image_ref]
         workdir = PurePosixPath(config.get("WorkingDir") or "/")
-        return config.get("User") or "", workdir if len(workdir.parts) > 1 else _WORKSPACE
-
-    def _create(
-        self,
-        name: str,
-        image_ref: str,
-        workspace_dir: Path,
-        workdir: PurePosixPath,
-        limits: Limits,
-    ) -> str:
-        options: dict[str, Any] = {
-            "network_mode": None if limits.network else "none",
-            "pids_limit": _PIDS,
-            "log_config": LogConfig(type="none"),
-        }
-        if limits.cpus is not None:
-            options["nano_cpus"] = int(min(limits.cpus, self._cpus) * 1e9)
-        if limits.memory_mb is not None:
-            options["mem_limit"] = options["memswap_limit"] = limits.memory_mb * 1024**2
-        if limits.storage_mb is not None and self._limits_storage:
-            options["storage_opt"] = {"size": f"{limits.storage_mb}M"}
-        labels = {**self._labels, **Owner.current().labels()}
-        labels[f"{LABEL_PREFIX}trial"] = workspace_dir.parent.name
-        if limits.lifetime_sec is not None:
-            labels[EXPIRES_LABEL] = str(int(time.time() + limits.lifetime_sec + _EXPIRY_MARGIN_SEC))
-        with translated(LaunchError, f"creating a container of {image_ref}"):
-            try:
-                created = self._api.create_container(
-                    image_ref,
-                    ["-c", KEEP_ALIVE],
-                    entrypoint=["bash"],
-                    name=name,
-                    labels=labels,
-                    user="0",
-                    working_dir=str(workdir),
-                    stdin_open=True,
-                    healthcheck={"test": ["NONE"]},
-                    host_config=self._api.create_host_config(**options),
-                )
-            except APIError as error:
-                if "storage_opt" not in options or "storage-opt" not in str(error.explanation):
-                    raise
-                self._limits_storage = False
-                return self._create(name, image_ref, workspace_dir, workdir, limits)
-        return str(created["Id"])
-
-    @cached_property
-    def _cpus(self) -> float:
-        with translated(LaunchError, "the engine"):
-            return float(self._api.info()["NCPU"])
-
-    def _fill(
-        self, container_id: str, workspace_dir: Path, workdir: PurePosixPath, user: str
-    ) -> None:
-        """Put what a sandbox starts with into a container that has not been started yet."""
-        owner, _, _ = user.partition(":")
-        with tempfile.TemporaryFile() as file:
-            with closing(ArchiveWriter(file, int(owner) if owner.isdecimal() else 0)) as archive:
-                for path, mode in _DIRECTORIES.items():
-                    archive.add_directory(PurePosixPath(path), mode)
-                if not (
-                    _WORKSPACE in (workdir, *workdir.parents) or self._has_workspace(container_id)
-                ):
-                    archive.add_link(_WORKSPACE, workdir)
-                archive.add_contents(workdir, workspace_dir)
-            file.seek(0)
-            with translated(TransferError, "uploading the workspace"):
-                self._api.put_archive(container_id, "/", file)
-
-    def _has_workspace(self, container_id: str) -> bool:
-        with translated(LaunchError, "looking for /workspace"):
-            try:
-                stream, _ = self._api.get_archive(container_id, str(_WORKSPACE))
-            except APIError as error:
-                if error.status_code == 404:
-                    return False
-                raise
-            stream.close()
-            return True
+        return config.get("User") or "", workdir if len(workdir.parts) > 1 else WORKSPACE
 
     def execute_trial(
         self, *, handle: TrialHandle, request: BackendExecutionRequest
@@ -251,7 +235,7 @@ class DockerBackend:
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Bring ``/logs`` and then the working directory home, in place of ``workspace_dir``."""
-        container, _, workspace_dir, home = self._find(handle)
+        container, _, workspace_dir, home, _ = self._find(handle)
         logs, workspace = home / "logs", workspace_dir.with_name(f"{workspace_dir.name}.new")
         for directory in (logs, workspace):
             shutil.rmtree(directory, ignore_errors=True)
@@ -290,29 +274,50 @@ class DockerBackend:
         shutil.rmtree(sandbox.home, ignore_errors=True)
         name = self._name(sandbox)
         if name != sandbox.name:
-            with translated(BackendError, f"renaming {sandbox.name}"):
-                self._api.rename(handle.handle_id, name)
+            self._rename(sandbox, name)
             return
         try:
-            self._removals.add(self._removing.submit(remove, self._api, handle.handle_id))
+            removal = self._removing.submit(self._try_to_remove, sandbox.name, sandbox.is_project)
         except RuntimeError:  # the interpreter is ending
-            remove(self._api, handle.handle_id)
-        self._settle(wait=False)
+            self._try_to_remove(sandbox.name, sandbox.is_project)
+        else:
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
 
-    def _settle(self, *, wait: bool) -> None:
-        """Raise what went wrong with removals that are done, or with all of them."""
-        for removal in list(self._removals):
-            if wait or removal.done():
-                self._removals.discard(removal)
-                removal.result()
+    def _rename(self, sandbox: _Sandbox, name: str) -> None:
+        """Give the container a kept one's name, and likewise all services beside it."""
+        names = {sandbox.container.container_id: name}
+        if sandbox.is_project:
+            for found in containers_of(self._api, sandbox.name):
+                service = found["Labels"].get("com.docker.compose.service", "")
+                if found["Id"] not in names:
+                    names[found["Id"]] = f"{name}-{service}-{found['Id'][:4]}"
+        for container_id, new_name in names.items():
+            with translated(BackendError, f"renaming {sandbox.name}"):
+                self._api.rename(container_id, new_name)
+
+    def _try_to_remove(self, name: str, is_project: bool) -> None:
+        """Remove a container or a project; where that fails, it is tried again at the end."""
+        self._unsure[name] = is_project
+        with suppress(BackendError):
+            self._remove(name, is_project)
+            self._unsure.pop(name)
+
+    def _remove(self, name: str, is_project: bool) -> None:
+        (remove_project if is_project else remove)(self._api, name)
 
     def concurrency(self) -> int:
         """Return how many trials at once are sensible: two per processor, as agents also wait."""
-        return int(2 * self._cpus)
+        return 2 * int(self._starter.info["NCPU"])
 
     def close(self) -> None:
-        """Wait until everything that was torn down is gone."""
-        self._settle(wait=True)
+        """Wait until everything that was torn down is gone; raise BackendError if it is not."""
+        wait(self._removals)
+        for name, is_project in list(self._unsure.items()):
+            self._remove(name, is_project)
+            self._unsure.pop(name)
+        if "_api" in self.__dict__:
+            self._api.close()  # its connections, of which it makes new ones if need be
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the containers and files that dead runs left; return the containers' names."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import subprocess
 import threading
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -25,18 +28,43 @@ from pytest_aecbench.ownership import LABEL_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Builder"]
 
-_DIGEST_LABEL = f"{LABEL_PREFIX}digest"
+__all__ = ["DIGEST_LABEL", "Builder", "Recipe", "slug"]
+
+DIGEST_LABEL = f"{LABEL_PREFIX}digest"
 _RUN_LABEL = f"{LABEL_PREFIX}run"
 _SHOWN_LINES = 12
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What only BuildKit understands.
 _BUILDKIT = re.compile(
-    r"^\s*#\s*syntax\s*=|^\s*(?:RUN|COPY|ADD)\s(?:.*\s)?(?:--mount|--network|--security|--link"
+    r"^\s*#\s*syntax\s*=|^\s*FROM\s+--platform=\S*\$|^\s*(?:RUN|COPY|ADD)\s(?:.*\s)?(?:--mount|--network|--security|--link"
     r"|--chmod|--parents|--exclude)\b|^\s*(?:RUN|COPY|ADD)\s.*<<-?[\"']?\w",
     re.IGNORECASE | re.MULTILINE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What an image is built from; ``name`` is that of the task, and of its service if it has."""
+
+    context: Path
+    name: str
+    timeout_sec: float
+    dockerfile: str = "Dockerfile"
+    args: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
+    platform: str | None = None
+
+    def digest(self) -> str:
+        """Return what is the same only for the same content."""
+        try:
+            content = digest_of(self.context)
+        except OSError as error:
+            raise BuildError(f"{error.filename}: cannot be read; {error.strerror}") from None
+        more = [self.dockerfile, dict(self.args), self.target, self.platform]
+        if more == ["Dockerfile", {}, None, None]:
+            return content
+        return hashlib.sha256(json.dumps([content, *more], sort_keys=True).encode()).hexdigest()
 
 
 class Builder:
@@ -46,35 +74,31 @@ class Builder:
         self._api = api
         self._force = force
         self._run_id = run_id
+        self.seen: dict[str, dict[str, Any]] = {}  # what is known of images that were there
 
-    def build(self, task_dir: Path) -> str:
-        """Return the reference of the task's image, which exists then."""
+    def build_task(self, task_dir: Path) -> str:
+        """Return the reference of the task's one image, which exists then."""
         config = read_environment(task_dir)
-        context = task_dir / "environment"
-        if (context / "docker-compose.yaml").exists():
-            raise BuildError(
-                f"{context}/docker-compose.yaml: not supported; use a Dockerfile for one container"
-            )
         if config.docker_image:
-            self._find_or_pull(config.docker_image)
-            return self._moved(config.docker_image, config.workdir)
-        if not (context / "Dockerfile").is_file():
+            return self._moved(self.find_or_pull(config.docker_image), config.workdir)
+        recipe = Recipe(task_dir / "environment", slug(task_dir.name), config.build_timeout_sec)
+        if not (recipe.context / recipe.dockerfile).is_file():
             raise BuildError(
                 f"{task_dir}: nothing to build; add environment/Dockerfile, "
                 "or set docker_image in [environment] of task.toml"
             )
-        try:
-            digest = digest_of(context)
-        except OSError as error:
-            raise BuildError(f"{error.filename}: cannot be read; {error.strerror}") from None
-        tag = f"aecbench/{_slug(task_dir.name)}:{digest[:12]}"
+        return self._moved(self.build(recipe), config.workdir)
+
+    def build(self, recipe: Recipe) -> str:
+        """Return the reference of the recipe's image, which exists then."""
+        digest = recipe.digest()
+        tag = f"aecbench/{recipe.name}:{digest[:12]}"
         api = self._api()
         if not self._is_there(api, tag):
             with _locked(api, digest):
                 if not self._is_there(api, tag) and not self._tag_another(api, digest, tag):
-                    build = _Build(task_dir, tag, self._labels(digest), config.build_timeout_sec)
-                    build.run(self._force)
-        return self._moved(tag, config.workdir)
+                    _Build(recipe, tag, self._labels(digest)).run(self._force)
+        return tag
 
     def _moved(self, image: str, workdir: str | None) -> str:
         """Return the image, or one like it that works in ``workdir``."""
@@ -104,7 +128,7 @@ class Builder:
         return tag
 
     def _labels(self, digest: str) -> dict[str, str]:
-        return {_DIGEST_LABEL: digest, _RUN_LABEL: self._run_id}
+        return {DIGEST_LABEL: digest, _RUN_LABEL: self._run_id}
 
     def _is_there(self, api: Any, tag: str) -> bool:
         with translated(BuildError, f"looking for {tag}"):
@@ -113,23 +137,27 @@ class Builder:
             except ImageNotFound:
                 return False
         labels = found["Config"].get("Labels") or {}
-        return not self._force or labels.get(_RUN_LABEL) == self._run_id
+        if self._force and labels.get(_RUN_LABEL) != self._run_id:
+            return False
+        self.seen[tag] = found["Config"]
+        return True
 
     def _tag_another(self, api: Any, digest: str, tag: str) -> bool:
         """Give the tag to an image of another task that was built from the same content."""
-        labels = [f"{_DIGEST_LABEL}={digest}"]
+        labels = [f"{DIGEST_LABEL}={digest}"]
         if self._force:
             labels.append(f"{_RUN_LABEL}={self._run_id}")
         with translated(BuildError, f"looking for {tag}"):
             found = api.images(filters={"label": labels}, quiet=True)
             return bool(found) and bool(api.tag(found[0], tag))
 
-    def _find_or_pull(self, image: str) -> None:
+    def find_or_pull(self, image: str) -> str:
+        """Return the reference of an image that others have made, which is there then."""
         api = self._api()
         with translated(BuildError, f"looking for {image}"):
             try:
                 api.inspect_image(image)
-                return
+                return image
             except ImageNotFound:
                 pass
         name, colon, tag = image.rpartition(":")
@@ -141,25 +169,26 @@ class Builder:
                     raise BuildError(f"docker: {image} cannot be pulled; {said['error']}")
         except TROUBLE as error:
             raise BuildError(f"docker: {image} cannot be pulled; {one_line(error)}") from None
+        return image
 
 
 class _Build:
     """One build, with what it printed."""
 
-    def __init__(
-        self, task_dir: Path, tag: str, labels: Mapping[str, str], timeout_sec: float
-    ) -> None:
-        self._task_dir = task_dir
-        self._context = task_dir / "environment"
+    def __init__(self, recipe: Recipe, tag: str, labels: Mapping[str, str]) -> None:
+        self._recipe = recipe
+        self._dockerfile = recipe.context / recipe.dockerfile
         self._tag = tag
         self._labels = labels
-        self._timeout_sec = timeout_sec
         self._log = shared_directory() / f"{tag.replace('/', '-').replace(':', '-')}.log"
         self._output: list[str] = []
 
     def run(self, force: bool) -> None:
         """Build the image."""
-        text = (self._context / "Dockerfile").read_text("utf-8", "replace")
+        try:
+            text = self._dockerfile.read_text("utf-8", "replace")
+        except OSError as error:
+            raise BuildError(f"{self._dockerfile}: cannot be read; {error.strerror}") from None
         try:
             if _BUILDKIT.search(text):
                 self._run_buildx(force)
@@ -176,7 +205,7 @@ class _Build:
         at = f" at {steps[-1]!r}" if steps else ""
         shown = "".join(f"\n  {line}" for line in lines[-_SHOWN_LINES:])
         return BuildError(
-            f"{self._context}/Dockerfile: the build failed{at}; {reason} (log: {self._log}){shown}"
+            f"{self._dockerfile}: the build failed{at}; {reason} (log: {self._log}){shown}"
         )
 
     def _run_engine(self, force: bool) -> None:
@@ -193,19 +222,23 @@ class _Build:
                     socket = api._get_raw_response_socket(response)
                     getattr(socket, "_sock", socket).shutdown(SHUT_RDWR)
 
-        timer = threading.Timer(self._timeout_sec, give_up)
+        timer = threading.Timer(self._recipe.timeout_sec, give_up)
         timer.daemon = True
         timer.start()
         try:
             for said in api.build(
-                path=str(self._context),
+                path=str(self._recipe.context),
+                dockerfile=self._recipe.dockerfile,
+                buildargs=dict(self._recipe.args),
+                target=self._recipe.target,
+                platform=self._recipe.platform,
                 tag=self._tag,
                 labels=dict(self._labels),
                 rm=True,
                 forcerm=True,
                 nocache=force,
                 decode=True,
-                timeout=self._timeout_sec + 10,
+                timeout=self._recipe.timeout_sec + 10,
             ):
                 self._output.append(said.get("stream") or f"{said.get('status', '')}\n")
                 if "error" in said:
@@ -219,7 +252,7 @@ class _Build:
                 response.close()
             api.close()
         if timed_out.is_set():
-            raise self._failed(f"it took over build_timeout_sec = {self._timeout_sec:g}")
+            raise self._failed(f"it took over build_timeout_sec = {self._recipe.timeout_sec:g}")
 
     def _run_buildx(self, force: bool) -> None:
         try:
@@ -230,30 +263,36 @@ class _Build:
             found = None
         if found is None or found.returncode != 0:
             raise BuildError(
-                f"{self._context}/Dockerfile: needs BuildKit; install the docker CLI with buildx, "
+                f"{self._dockerfile}: needs BuildKit; install the docker CLI with buildx, "
                 "or do without RUN --mount, heredocs, COPY --chmod and # syntax"
             )
         argv = ["docker", "buildx", "build", "--load", "--progress=plain", "--tag", self._tag]
         argv += [f"--label={name}={value}" for name, value in self._labels.items()]
+        argv += [f"--build-arg={name}={value}" for name, value in self._recipe.args.items()]
+        argv += [f"--target={self._recipe.target}"] if self._recipe.target else []
+        argv += [f"--platform={self._recipe.platform}"] if self._recipe.platform else []
         argv += ["--no-cache"] if force else []
         try:
             done = subprocess.run(
-                [*argv, str(self._context)],
+                [*argv, f"--file={self._dockerfile}", str(self._recipe.context)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=self._timeout_sec,
+                timeout=self._recipe.timeout_sec,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
             self._output.append((error.stdout or b"").decode(errors="replace"))
-            raise self._failed(f"it took over build_timeout_sec = {self._timeout_sec:g}") from None
+            raise self._failed(
+                f"it took over build_timeout_sec = {self._recipe.timeout_sec:g}"
+            ) from None
         self._output.append(done.stdout.decode(errors="replace"))
         if done.returncode != 0:
             raise self._failed(f"docker buildx ended with exit code {done.returncode}")
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """Return a name that images may have."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "task"
 
 

@@ -274,8 +274,8 @@ class Container:
             reason = (printed + errors).decode(errors="replace")
             raise _NotStartedError("start", " ".join(reason.split()) or "is there a bash in it?")
         if said == "failed":
-            last = errors.decode(errors="replace").strip().rpartition("\n")[2]
-            raise _NotStartedError(value, last)
+            reason, _, _ = errors.decode(errors="replace").strip().partition("\n")
+            raise _NotStartedError(value, reason)
         assert said == what, line
         running.start_time = value
         running.stdout.feed(rest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import docker
@@ -16,14 +17,24 @@ from urllib3.exceptions import HTTPError
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["TROUBLE", "check", "connect", "is_gone", "one_line", "summary", "translated"]
+__all__ = [
+    "TROUBLE",
+    "can_limit_storage",
+    "check",
+    "connect",
+    "is_gone",
+    "one_line",
+    "summary",
+    "translated",
+]
 
 # Engine 20.10, the oldest that the tests run on.
 _OLDEST_API = (1, 41)
 _LEAST_FREE = 1024**3
 _TIMEOUT_SEC = 120
+MOUNTS = Path("/proc/self/mounts")
 
 TROUBLE = (DockerException, RequestException, HTTPError, OSError)
 
@@ -73,6 +84,25 @@ def summary(api: Any) -> str:
     """Return the engine's version and storage driver."""
     with translated(BackendError, "the engine"):
         return f"engine {api.version()['Version']}, {api.info()['Driver']}"
+
+
+def can_limit_storage(info: Mapping[str, Any]) -> bool | None:
+    """Tell whether containers can be limited in size; None where that cannot be seen from here."""
+    driver = info["Driver"]
+    backing = dict(info.get("DriverStatus") or ()).get("Backing Filesystem")
+    if driver != "overlay2" or backing != "xfs":
+        return driver in ("btrfs", "zfs")
+    root = Path(str(info.get("DockerRootDir") or "/")).resolve()
+    try:
+        lines = MOUNTS.read_text().splitlines()
+    except OSError:
+        return None
+    # The nearest mount above the engine's files; of mounts at one place, the last counts.
+    above = [fields for fields in map(str.split, lines) if root.is_relative_to(fields[1])]
+    _, _, kind, options, *_ = max(reversed(above), key=lambda fields: len(fields[1]))
+    if kind != "xfs":
+        return None  # the engine's files are on another machine
+    return bool({"pquota", "prjquota"} & set(options.split(",")))
 
 
 @contextmanager

@@ -6,14 +6,13 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_aecbench.backends.processes import OUTPUT_CAP
+from pytest_aecbench.backends.capping import CappedOutput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["Frames", "Output"]
 
-_HALF = OUTPUT_CAP // 2
 _HEADER = struct.Struct(">BxxxL")
 _CHUNK = 256 * 1024
 
@@ -59,15 +58,13 @@ class Frames:
         return stream, data
 
 
-class Output:
-    """The bytes kept of one stream, its head and its tail; a line with ``word`` ends it."""
+class Output(CappedOutput):
+    """The bytes kept of one stream; a line with ``word`` ends it."""
 
     def __init__(self, word: str) -> None:
+        super().__init__()
         self._marker = f"\n{word} ended ".encode()
         self._pending = b""
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._seen = 0
         self.returncode: int | None = None
 
     def feed(self, data: bytes) -> None:
@@ -82,30 +79,10 @@ class Output:
             code, newline, _ = data[at + len(self._marker) :].partition(b"\n")
             if newline:
                 self.returncode = int(code)
-        self._keep(data[:at])
+        self.keep(data[:at])
         self._pending = b"" if self.returncode is not None else data[at:]
 
     def close(self) -> None:
         """Take what was held back, for it was no end."""
-        self._keep(self._pending)
+        self.keep(self._pending)
         self._pending = b""
-
-    def _keep(self, data: bytes) -> None:
-        self._seen += len(data)
-        room = _HALF - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
-        if len(self._tail) > 2 * OUTPUT_CAP:
-            del self._tail[:-_HALF]
-
-    @property
-    def left_out(self) -> int:
-        """How many bytes from the middle are not kept."""
-        return max(0, self._seen - 2 * _HALF)
-
-    def text(self) -> str:
-        """Return what is kept, as text."""
-        if not self.left_out:
-            return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail[-_HALF:]))
-        return f"{head}\n[{self.left_out} bytes left out]\n{tail}"

@@ -1,0 +1,39 @@
+"""What is kept of an over-long output: its head and its tail."""
+
+from __future__ import annotations
+
+__all__ = ["OUTPUT_CAP", "CappedOutput"]
+
+# Bytes kept of each stream, half from its head and half from its tail.
+OUTPUT_CAP = 1024 * 1024
+_HALF = OUTPUT_CAP // 2
+
+
+class CappedOutput:
+    """The bytes kept of one stream; its memory is bounded."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._seen = 0
+
+    def keep(self, data: bytes) -> None:
+        """Take what came next."""
+        self._seen += len(data)
+        room = _HALF - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 2 * OUTPUT_CAP:
+            del self._tail[:-_HALF]
+
+    @property
+    def left_out(self) -> int:
+        """How many bytes from the middle are not kept."""
+        return max(0, self._seen - 2 * _HALF)
+
+    def text(self) -> str:
+        """Return what is kept, as text."""
+        if not self.left_out:
+            return (self._head + self._tail).decode("utf-8", "replace")
+        head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail[-_HALF:]))
+        return f"{head}\n[{self.left_out} bytes left out]\n{tail}"

@@ -1,0 +1,209 @@
+"""Tasks of several services, started by the compose command and known by their labels."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_aecbench.backends.docker.building import Builder, Recipe, slug
+from pytest_aecbench.backends.docker.composition import MAIN, Composition
+from pytest_aecbench.backends.local.unbuilt import digest_of, read_environment
+from pytest_aecbench.backends.processes import run
+from pytest_aecbench.errors import BuildError, LaunchError, TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.taskconfig import EnvironmentConfig
+
+__all__ = ["ComposedImage", "compose_file", "find_compose"]
+
+INSTALL = "install the docker CLI with compose, or docker-compose"
+_SHOWN_LINES = 6
+_RESOLVE_SEC = 60.0
+_MAIN_IMAGE = "MAIN_IMAGE_NAME"
+# All that the compose command sees of the host's environment.
+_PASSED_ON = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "XDG_RUNTIME_DIR")
+
+
+def compose_file(task_dir: Path) -> Path:
+    """Return where a task of several services describes them."""
+    return task_dir / "environment/docker-compose.yaml"
+
+
+def find_compose() -> tuple[str, ...] | None:
+    """Return the compose command of this machine; None where there is none."""
+    with suppress(OSError):
+        argv = ["docker", "compose", "version"]
+        if subprocess.run(argv, capture_output=True, check=False).returncode == 0:
+            return ("docker", "compose")
+    return ("docker-compose",) if shutil.which("docker-compose") else None
+
+
+@dataclass(frozen=True)
+class ComposedImage:
+    """The images of a task of several services, ready to be started together."""
+
+    ref: str
+    composition: Composition
+    images: Mapping[str, str]
+    variables: Mapping[str, str]
+    timeout_sec: float
+
+    @classmethod
+    def make(cls, task_dir: Path, builder: Builder, engine: Mapping[str, Any]) -> ComposedImage:
+        """Let the compose command resolve the task's file, and make every image it names."""
+        path = compose_file(task_dir)
+        config = read_environment(task_dir)
+        name = slug(task_dir.name)
+        variables = _variables(path, config, name, engine)
+        composition = Composition.read(path, _resolve(path, variables))
+        images = {}
+        for service in composition.services:
+            image = composition.image_of(service, name, config.build_timeout_sec)
+            if image is None or (service == MAIN and config.docker_image):
+                images[service] = builder.build_task(task_dir)
+            elif isinstance(image, Recipe):
+                images[service] = builder.build(image)
+            else:
+                images[service] = builder.find_or_pull(image)
+        ref = f"compose:{name}-{digest_of(path.parent)[:12]}"
+        return cls(ref, composition, images, variables, config.build_timeout_sec)
+
+    @property
+    def main(self) -> dict[str, Any]:
+        """What the file says of the service in which the agent works."""
+        return self.composition.services[MAIN]
+
+    def start(
+        self,
+        project: str,
+        home: Path,
+        labels: Mapping[str, str],
+        options: Mapping[str, Any],
+        *,
+        network: bool,
+    ) -> None:
+        """Start the services as ``project``, whose file is written in ``home``."""
+        path = home / "docker-compose.json"
+        text = self.composition.rendered(self.images, labels, options, network=network)
+        path.write_text(text, "utf-8")
+        argv = ["--project-name", project, "up", "--detach", "--no-build"]
+        done = _run([path], self.composition.path.parent, argv, self.variables, self.timeout_sec)
+        if done is None:
+            raise LaunchError(f"docker: services cannot be started; {INSTALL}")
+        if done.returncode != 0:
+            raise LaunchError(f"{self.composition.path}: the services did not start; {_why(done)}")
+
+
+def _variables(
+    path: Path, config: EnvironmentConfig, name: str, engine: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return what a compose file may refer to: the task's own variables and those of Harbor."""
+    from pytest_aecbench.task import expand
+
+    variables = {}
+    for key, value in config.env.items():
+        try:
+            variables[key] = expand(value, os.environ)
+        except TaskError as error:
+            raise BuildError(f"{path}: environment.env.{key}: {error}") from None
+    memory_mb = config.memory_mb or int(engine["MemTotal"]) >> 20
+    return {
+        **variables,
+        "CONTEXT_DIR": str(path.parent.resolve()),
+        "CPUS": f"{config.cpus or engine['NCPU']:g}",
+        "ENV_AGENT_LOGS_PATH": "/logs/agent",
+        "ENV_ARTIFACTS_PATH": "/logs/artifacts",
+        "ENV_VERIFIER_LOGS_PATH": "/logs/verifier",
+        # Mounts below /logs are left out, so that these only have to look like paths.
+        "HOST_AGENT_LOGS_PATH": "/logs/agent",
+        "HOST_ARTIFACTS_PATH": "/logs/artifacts",
+        "HOST_VERIFIER_LOGS_PATH": "/logs/verifier",
+        _MAIN_IMAGE: f"aecbench/{name}",
+        "MEMORY": f"{memory_mb}M",
+        "TEST_DIR": "/tests",
+    }
+
+
+def _resolve(path: Path, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the compose command makes of the task's file, and of a main it may not have."""
+    import yaml
+
+    with tempfile.TemporaryDirectory(prefix="aecbench-compose-") as scratch:
+        base = Path(scratch, "main.json")
+        service = {"image": variables[_MAIN_IMAGE]}
+        base.write_text(json.dumps({**_version(path), "services": {MAIN: service}}))
+        done = _run([base, path], path.parent, ["config"], variables, _RESOLVE_SEC)
+    if done is None:
+        raise BuildError(f"{path}: needs compose; {INSTALL}")
+    if done.returncode != 0:
+        raise BuildError(f"{path}: is not valid; {_why(done)}")
+    model = yaml.safe_load(done.stdout)
+    assert isinstance(model, dict)
+    main = model["services"][MAIN]
+    if main.get("image") == service["image"]:
+        del main["image"]
+    return model
+
+
+def _version(path: Path) -> dict[str, Any]:
+    """Return the file's version, which the old command wants all files to share."""
+    import yaml
+
+    try:
+        given = yaml.safe_load(path.read_bytes())
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}  # the compose command says it better
+    return {key: given[key] for key in ("version",) if isinstance(given, dict) and key in given}
+
+
+def _run(
+    files: Sequence[Path],
+    directory: Path,
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    timeout_sec: float,
+) -> BackendExecutionResult | None:
+    compose = find_compose()
+    if compose is None:
+        return None
+    passed_on = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED_ON or name.startswith("DOCKER_")
+    }
+    argv = [*_dying_with_us(), *compose, *(f"--file={path}" for path in files)]
+    return run(
+        [*argv, f"--project-directory={directory.resolve()}", *arguments],
+        env={**passed_on, **variables},
+        kill=_kill,
+        timeout_sec=timeout_sec,
+    )
+
+
+def _dying_with_us() -> tuple[str, ...]:
+    """Return what keeps a command from making things after this process was killed."""
+    return ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _why(done: BackendExecutionResult) -> str:
+    """Return on one line the last of what the compose command said."""
+    if done.timed_out:
+        return "it took too long"
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    return " ".join(lines[-_SHOWN_LINES:]) or f"exit code {done.returncode}"

@@ -1,0 +1,297 @@
+"""Whole runs on an engine in which something dies: nothing is left, lost, or scored as a zero."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.conftest import BASE
+from tests.conformance.private_engine import PrivateEngine
+from tests.conformance.runs import DOCKERFILE, NEVER_ENDS, EngineRun, wait_until
+from tests.project import SOLVE, Project
+
+pytestmark = pytest.mark.needs("docker")
+
+
+@pytest.fixture
+def run(project: Project, engine: Any) -> EngineRun:
+    return EngineRun(project, engine)
+
+
+# Trials stopped in every phase at once
+
+
+PHASES = ("agent", "building", "teardown", "verify")
+
+
+class StuckRun(EngineRun):
+    """A run with four workers, each of which is in another phase of a trial that never ends."""
+
+    def begin(self) -> None:
+        # A number of its own tells the container of this build from any other.
+        self.build = f"sleep {os.getpid()}4321"
+        dockerfile = {"environment/Dockerfile": f"{BASE}RUN {self.build}\n"}
+        self.project.task("stuck/agent", solve=NEVER_ENDS, files=DOCKERFILE)
+        self.project.task("stuck/building", files=dockerfile)
+        self.project.task("stuck/teardown", files=DOCKERFILE)
+        self.project.task("stuck/verify", test_sh="sleep 4322\n", files=DOCKERFILE)
+        self.project.pytester.makeconftest(
+            """
+            import pathlib, time, pytest
+
+            @pytest.fixture
+            def aec_sandbox(aec_sandbox, aec_task, pytestconfig):
+                yield aec_sandbox
+                if aec_task.task_id == "stuck/teardown":
+                    pathlib.Path(pytestconfig.rootpath, "tearing-down").touch()
+                    time.sleep(4321)
+            """
+        )
+        self.start("-n4")
+        self.wait_for_command(NEVER_ENDS)
+        self.wait_for_command("sleep 4322")
+        self.wait_for(self.is_building)
+        self.wait_for((self.project.path / "tearing-down").exists)
+
+    def is_building(self) -> bool:
+        return any(self.build in one["Command"] for one in self.engine.containers(all=True))
+
+    def workers(self) -> list[int]:
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in children.split()]
+
+    def outcomes(self) -> dict[str, str]:
+        """Return how the trial of each phase was judged."""
+        self.validities()
+        return {
+            record["task"]["task_id"].removeprefix("stuck/"): record["evaluation"]["validity"]
+            for record in self.project.records()
+        }
+
+    def images(self) -> list[Any]:
+        return list(self.engine.images("aecbench/building"))
+
+
+@pytest.fixture
+def stuck(project: Project, engine: Any) -> Iterator[StuckRun]:
+    run = StuckRun(project, engine)
+    try:
+        run.begin()
+        yield run
+    finally:
+        if run.process is not None and run.returncode is None:
+            run.signal(signal.SIGKILL)
+            run.end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_run_that_is_stopped_in_any_phase_leaves_nothing(
+    stuck: StuckRun, number: signal.Signals
+) -> None:
+    if number == signal.SIGINT:
+        stuck.signal(number)  # a terminal tells all of them
+    else:
+        assert stuck.process is not None
+        stuck.process.send_signal(number)
+    output = stuck.end()
+    assert stuck.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert stuck.outcomes() == {**dict.fromkeys(PHASES, "interrupted"), "teardown": "scored"}
+    assert stuck.left() == []
+    wait_until(lambda: not stuck.is_building())
+    assert stuck.images() == []
+
+
+def test_workers_killed_in_any_phase_leave_nothing(stuck: StuckRun) -> None:
+    for pid in stuck.workers():
+        os.kill(pid, signal.SIGKILL)
+    output = stuck.end()
+    assert stuck.returncode == pytest.ExitCode.TESTS_FAILED, output
+    assert stuck.outcomes() == {**dict.fromkeys(PHASES, "crashed"), "teardown": "scored"}
+    assert stuck.left() == []
+    wait_until(lambda: not stuck.is_building())
+    assert stuck.images() == []
+
+
+def test_what_a_killed_controller_left_is_settled_by_the_next_run(
+    stuck: StuckRun, project: Project
+) -> None:
+    workers = stuck.workers()
+    assert stuck.process is not None
+    stuck.process.kill()
+    stuck.end()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    project.task("stuck/none", files=DOCKERFILE)
+    project.run("tasks/stuck/none").assert_outcomes(passed=1)
+    outcomes = stuck.outcomes()
+    assert outcomes.pop("none") == outcomes.pop("teardown") == "scored"
+    assert outcomes.keys() == {"agent", "building", "verify"}
+    assert set(outcomes.values()) <= {"crashed", "interrupted"}
+    assert stuck.left() == []
+    wait_until(lambda: not stuck.is_building())
+    assert stuck.images() == []
+
+
+# One process, one container
+
+
+def test_ctrl_c_without_workers_leaves_nothing(project: Project, run: EngineRun) -> None:
+    project.task(solve=NEVER_ENDS, files=DOCKERFILE)
+    run.start()
+    run.wait_for_command()
+    run.signal(signal.SIGINT)
+    output = run.end()
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert run.left() == []
+    assert run.validities() == ["interrupted"]
+
+
+def test_kill_9_leaves_what_can_be_reaped_and_no_zero(
+    project: Project, run: EngineRun, docker_backend: Any
+) -> None:
+    project.task(solve=NEVER_ENDS, files=DOCKERFILE)
+    run.start()
+    run.wait_for_command()
+    (name,) = run.left()
+    assert name not in docker_backend.reap()
+    run.signal(signal.SIGKILL)
+    run.end()
+    assert name in docker_backend.reap()
+    wait_until(lambda: run.left() == [])
+    assert "scored" not in run.validities()
+
+
+def test_a_container_that_dies_is_an_error_and_no_zero(
+    project: Project, run: EngineRun, engine: Any
+) -> None:
+    project.task(solve=NEVER_ENDS, files=DOCKERFILE)
+    run.start()
+    run.wait_for_command()
+    (container,) = run.containers()
+    engine.kill(container["Id"])
+    assert "the container has died" in run.end()
+    assert run.validities() == ["error"]
+    assert run.left() == []
+
+
+def test_an_agent_that_wrecks_its_sandbox_is_scored_all_the_same(
+    project: Project, run: EngineRun
+) -> None:
+    wreck = (
+        "trap '' TERM\n(setsid sleep 4321 &) >/dev/null 2>&1\ncd /\n"
+        "rm -rf /workspace /tests /logs\nln -s /etc /logs\nyes | head -c 200000000\n"
+        "for i in {1..200}; do sleep 4321 & done\n"
+    )
+    project.task(solve=wreck, files=DOCKERFILE)
+    project.run()
+    evaluation = project.record()["evaluation"]
+    assert (evaluation["validity"], evaluation["reward"]) == ("scored", 0)
+    assert run.left() == []
+
+
+def test_an_agent_out_of_memory_is_an_error_and_no_zero(project: Project, run: EngineRun) -> None:
+    project.task(
+        toml="[environment]\nmemory_mb = 64\n",
+        solve="exec python3 -c 'bytearray(500 << 20)'",
+        files=DOCKERFILE,
+    )
+    project.run().stdout.fnmatch_lines(["*out of memory*"])
+    assert run.validities() == ["error"]
+    assert run.left() == []
+
+
+# An engine that stops, a disk that is full
+
+
+@pytest.fixture(scope="module")
+def private_engine() -> Iterator[PrivateEngine]:
+    home = Path(tempfile.mkdtemp(prefix="aec-")).resolve()  # a socket's path has to be short
+    engine = PrivateEngine(home)
+    try:
+        engine.start()
+        engine.take_image("python:3.11-slim")
+        yield engine
+    finally:
+        engine.close()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+NO_NETWORK = "[environment]\nallow_internet = false\n"
+
+
+@pytest.mark.needs("dockerd")
+def test_a_trial_survives_a_restart_of_the_engine_by_a_retry(
+    project: Project, private_engine: PrivateEngine
+) -> None:
+    project.task(toml=NO_NETWORK, solve=f"[ ! -e /slow ] || sleep 4321\n{SOLVE}", files=DOCKERFILE)
+    project.pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture
+        def aec_sandbox(aec_sandbox, aec_trial):
+            if aec_trial.attempt == 1:
+                aec_sandbox.execute("touch /slow")
+            return aec_sandbox
+        """
+    )
+    run = EngineRun(project, private_engine.client())
+    run.start("--aec-retries=20", "--aec-retry-delay=0.5", env={"DOCKER_HOST": private_engine.host})
+    run.wait_for_command()
+    private_engine.stop()
+    private_engine.start()
+    output = run.end()
+    assert run.returncode == pytest.ExitCode.OK, output
+    *lost, scored = sorted(project.records(), key=lambda record: record["attempt"])
+    assert lost
+    assert {record["evaluation"]["validity"] for record in lost} == {"error"}
+    assert scored["evaluation"]["reward"] == 1
+    assert run.left() == []
+
+
+@pytest.mark.needs("dockerd")
+def test_a_disk_filled_by_an_agent_is_an_error_and_no_zero(
+    project: Project, private_engine: PrivateEngine
+) -> None:
+    fill = f"{SOLVE}\nyes > /workspace/big\n"
+    project.task("disk/filled", toml=NO_NETWORK, solve=fill, files=DOCKERFILE)
+    project.task("disk/unfilled", toml=NO_NETWORK, files=DOCKERFILE)
+    run = EngineRun(project, private_engine.client())
+    before = shutil.disk_usage(private_engine.home / "data").free
+    run.start(env={"DOCKER_HOST": private_engine.host})
+    output = run.end()
+    assert "1 passed, 1 error" in output, output
+    assert "No space left on device" in output
+    assert run.validities() == ["error", "scored"]
+    assert run.left() == []
+    assert before - shutil.disk_usage(private_engine.home / "data").free < 100 * 1024**2
+
+
+@pytest.mark.needs("dockerd")
+def test_pruning_removes_every_image_of_ours_and_no_other(
+    project: Project, private_engine: PrivateEngine
+) -> None:
+    project.task(toml=NO_NETWORK, files=DOCKERFILE)
+    run = EngineRun(project, private_engine.client())
+    env = {"DOCKER_HOST": private_engine.host}
+    run.start("--aec-force-build", env=env)
+    run.end()
+    # Built twice, so that the first has lost its name to the second.
+    run.start("--aec-force-build", env=env)
+    run.end()
+    assert len(run.engine.images(filters={"label": "aecbench.digest"})) >= 2
+    argv = [sys.executable, "-c", "from pytest_aecbench.cli import main; main()", "images", "prune"]
+    done = subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "aecbench/ohms-law:" in done.stdout
+    assert "(superseded)" in done.stdout
+    assert [one["RepoTags"] for one in run.engine.images()] == [["python:3.11-slim"]]

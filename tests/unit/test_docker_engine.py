@@ -1,0 +1,44 @@
+"""What is said of an engine is what is known of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_aecbench.backends.docker.engine import can_limit_storage
+
+
+def info(driver: str, backing: str | None = None, root: str = "/var/lib/docker") -> dict[str, Any]:
+    status = [["Backing Filesystem", backing]] if backing else None
+    return {"Driver": driver, "DriverStatus": status, "DockerRootDir": root}
+
+
+@pytest.mark.parametrize(
+    ("engine", "limited"),
+    [
+        (info("btrfs"), True),
+        (info("zfs"), True),
+        (info("overlay2", "extfs"), False),
+        (info("overlayfs"), False),
+        (info("vfs", "xfs"), False),
+    ],
+)
+def test_a_driver_limits_storage_or_does_not(engine: dict[str, Any], limited: bool) -> None:
+    assert can_limit_storage(engine) is limited
+
+
+def test_nothing_is_claimed_of_a_disk_that_cannot_be_seen_from_here() -> None:
+    # /proc is no xfs, so that an engine which says it is there must be elsewhere.
+    assert can_limit_storage(info("overlay2", "xfs", "/proc/1")) is None
+
+
+@pytest.mark.parametrize(("options", "limited"), [("rw,noquota", False), ("rw,prjquota", True)])
+def test_xfs_limits_storage_with_quotas_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, limited: bool
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/a / ext4 rw 0 0\n/dev/b /var/lib xfs {options} 0 0\n")
+    monkeypatch.setattr("pytest_aecbench.backends.docker.engine.MOUNTS", mounts)
+    assert can_limit_storage(info("overlay2", "xfs")) is limited

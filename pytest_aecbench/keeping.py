@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["begin", "keep", "properties"]
+__all__ = ["begin", "forget", "keep", "properties"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
@@ -55,8 +55,13 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
     record = _scrubbed(trial, _record(trial, _evaluation(trial, error)))
     Ledger(trial.settings.ledger_root).append(record)
     trial.kept = True
-    underway.end(trial.settings.ledger_root, record)
     return record
+
+
+def forget(trial: Trial) -> None:
+    """Take back what ``begin`` noted, as nothing of the attempt is left that could die."""
+    settings = trial.settings
+    underway.end(settings.ledger_root, settings.experiment_id, trial.trial_id)
 
 
 def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:

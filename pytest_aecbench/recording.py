@@ -34,6 +34,10 @@ def pytest_runtest_makereport(
             # A result that cannot be kept is lost, so stop before more is spent.
             report.outcome, report.longrepr = "failed", f"LedgerError: {error}"
             item.session.shouldstop = f"aec: {error}"
+    if report.skipped or (call.when == "teardown" and item.trial.kept):
+        from pytest_aecbench import keeping
+
+        keeping.forget(item.trial)
     _scrub(report, item.trial.scrubber)
     report.user_properties = list(item.user_properties)
     if item.result is not None:
@@ -49,11 +53,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     except (KeyboardInterrupt, pytest.exit.Exception):
-        if isinstance(item, TrialItem) and item.trial is not None and not item.trial.kept:
+        if isinstance(item, TrialItem) and item.trial is not None and item.reused is None:
             from pytest_aecbench import keeping
 
             with suppress(LedgerError):
-                keeping.keep(item.trial, KeyboardInterrupt("the run was stopped"))
+                if not item.trial.kept:
+                    keeping.keep(item.trial, KeyboardInterrupt("the run was stopped"))
+                keeping.forget(item.trial)
         raise
 
 

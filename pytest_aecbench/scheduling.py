@@ -114,7 +114,8 @@ def _check(config: pytest.Config) -> None:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and reporter.verbosity >= 0:
         describe = getattr(backend, "describe", None)
-        reporter.ensure_newline()
+        if reporter._tw.width_of_current_line:  # such as xdist's, on a terminal
+            reporter.write_line("")
         reporter.write_line(f"aec: experiment {settings.experiment_id}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
         if settings.resume:

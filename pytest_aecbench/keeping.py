@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -249,5 +250,10 @@ def _write_logs(trial: Trial) -> None:
     for name, text in printed.items():
         if text:
             path = trial.logs_dir / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            except OSError as error:  # no reason to lose the record as well
+                trial.warnings.append(f"not kept: logs/{name}, {error.strerror}")
+                with suppress(OSError):
+                    path.unlink()

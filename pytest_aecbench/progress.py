@@ -94,6 +94,7 @@ class Progress:
         """Begin to speak, where there is someone to listen."""
         # Imported here because a run without trials has no use for it.
         from pytest_aecbench.durations import TrialName, past_duration
+        from pytest_aecbench.interrupts import interrupts_of
         from pytest_aecbench.region import Region
         from pytest_aecbench.reusing import reusable_of
         from pytest_aecbench.standing import Standing
@@ -113,6 +114,7 @@ class Progress:
         if stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
             if reporter.verbosity > -2:
                 self._region = region = Region(stream)
+                interrupts_of(config).last_acts.append(region.close)
                 self._speak(REDRAW_SEC, lambda: region.draw(partial(self._lines, standing)))
         elif reporter.verbosity >= 0:
             self._speak(interval_sec, lambda: _write_line(reporter, stream, standing.line()))

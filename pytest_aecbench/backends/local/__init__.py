@@ -17,7 +17,7 @@ from pytest_aecbench.backends import (
     TrialHandle,
 )
 from pytest_aecbench.backends.local.collecting import tidy
-from pytest_aecbench.backends.local.layout import Layout
+from pytest_aecbench.backends.local.layout import Layout, left_behind, remove_tree
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.local.shell import check_environment, find_tool
@@ -194,6 +194,14 @@ class LocalBackend:
             running.sandbox.close()
             running.sandbox.layout.remove()
             self._running.pop(handle.handle_id, None)
+
+    def reap(self, *, dry_run: bool = False) -> list[str]:
+        """Remove the directories that dead runs left; return their names."""
+        homes = left_behind()
+        for home in homes:
+            if not dry_run:
+                remove_tree(home)
+        return [home.name for home in homes]
 
 
 def _search_path() -> str:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 
 from pytest_aecbench.errors import BackendError
+from pytest_aecbench.ownership import Owner
 
-__all__ = ["ROOTS", "WORKSPACE", "Layout"]
+__all__ = ["ROOTS", "WORKSPACE", "Layout", "left_behind", "remove_tree"]
 
 WORKSPACE = PurePosixPath("/workspace")
 ROOTS = tuple(PurePosixPath(path) for path in ("/workspace", "/tests", "/logs", "/solution"))
+
+
+_PREFIX = "aecbench-"
+_OWNER = "owner.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,8 @@ class Layout:
     @classmethod
     def make(cls, workspace: Path, workdir: PurePosixPath) -> Layout:
         """Make a home in the host's temporary directory."""
-        home = Path(tempfile.mkdtemp(prefix="aecbench-"))
+        home = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        (home / _OWNER).write_text(json.dumps(Owner.current().labels()))
         for name in ("logs", "logs/agent", "logs/verifier", "solution", "tests"):
             (home / name).mkdir()
             (home / name).chmod(0o777)  # a command may run as any user
@@ -54,6 +62,17 @@ class Layout:
     def remove(self) -> None:
         """Remove the home, however it was left."""
         remove_tree(self.home)
+
+
+def left_behind() -> list[Path]:
+    """Return the homes of sandboxes whose process died before it could remove them."""
+    found = []
+    for home in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, ValueError):  # not ours, or going by itself
+            owner = Owner.from_labels(json.loads((home / _OWNER).read_text()))
+            if owner is not None and owner.is_dead():
+                found.append(home)
+    return sorted(found)
 
 
 def absolute(path: str) -> PurePosixPath:

@@ -148,8 +148,9 @@ def _uncaptured(stream: TextIO) -> TextIO:
 
 
 def _write_line(reporter: pytest.TerminalReporter, stream: TextIO, line: str) -> None:
+    """Write a line of its own, and let the reporter begin another."""
     newline = "\n" if reporter._tw.width_of_current_line else ""
-    if reporter.currentfspath is not None:
-        reporter.currentfspath = ""  # so that the next result begins a line of its own
     stream.write(f"{newline}{line}\n")
     stream.flush()
+    reporter._tw._current_line = ""
+    reporter.currentfspath = None

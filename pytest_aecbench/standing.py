@@ -77,9 +77,9 @@ class Standing:
     def lines(self, attempts: Sequence[Attempt], width: int, most: int) -> list[str]:
         """Return where the run stands and what runs, for ``most`` lines of a screen.
 
-        It is as many lines as there can be attempts at a time, so that nothing on the screen moves.
+        There is a line for each worker even while it has none, so that nothing on the screen moves.
         """
-        height = min(1 + self.workers, most)
+        height = min(1 + max(self.workers, len(attempts)), most)
         rows = [_row(attempt, width) for attempt in attempts]
         if len(rows) > height - 1:
             beyond = len(rows) - (height - 2)

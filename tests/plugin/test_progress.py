@@ -55,6 +55,7 @@ def test_captured_output_stays_apart_from_the_lines(
     assert re.search(r"^aec: 0 of 1 trials done, 1 running", before, re.MULTILINE), result.stdout
     assert "printed by a fixture" in section
     assert "trials done" not in section
+    assert "\n\naec: " not in before.partition("trials done")[2]
 
 
 def test_nothing_is_said_when_not_wanted(project: Project) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from pytest_aecbench.config import settings_of
+from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -40,7 +42,9 @@ class TrialName(NamedTuple):
 def past_duration(config: pytest.Config, trial: TrialName) -> float | None:
     """Return how long such a trial took in recent experiments; None where there was none."""
     if _PAST not in config.stash:
-        config.stash[_PAST] = _past_durations(settings_of(config).ledger_root)
+        config.stash[_PAST] = {}
+        with suppress(LedgerError, OSError):  # what cannot be read is not known
+            config.stash[_PAST] = _past_durations(settings_of(config).ledger_root)
     return config.stash[_PAST].get((trial.task_id, trial.agent))
 
 

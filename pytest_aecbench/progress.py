@@ -101,11 +101,11 @@ class Progress:
 
         config = self.config
         standing = Standing(
+            self._node_ids,
             lambda node_id: past_duration(config, TrialName.of(config, node_id)),
             reusable=len(reusable_of(config)),
             workers=config.getoption("numprocesses", None) or 1,
         )
-        standing.expect(self._node_ids)
         interval_sec = settings_of(config).progress_sec
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or not interval_sec:

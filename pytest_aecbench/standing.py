@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timezone
+from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -18,24 +19,29 @@ __all__ = ["Standing"]
 
 
 class Standing:
-    """Counts trials as they begin and end; ``past`` gives how long one took of late, if it did."""
+    """Counts trials as they begin and end; ``past`` gives how long one took of late, if it did.
 
-    def __init__(self, past: Callable[[str], float | None], reusable: int, workers: int) -> None:
+    The past is asked for only when the time left is, since reading it takes a while.
+    """
+
+    def __init__(
+        self,
+        node_ids: Iterable[str],
+        past: Callable[[str], float | None],
+        *,
+        reusable: int,
+        workers: int,
+    ) -> None:
         self.workers = workers
         self.done = 0
         self.errors = 0
         self.rewards: list[float] = []
         self.running: dict[str, float] = {}
-        self._past = past
+        self._past = cache(past)
         self._reusable = reusable
-        self._expected: dict[str, float | None] = {}
-        self._total = 0
+        self._unsettled = dict.fromkeys(node_ids)
+        self._total = len(self._unsettled)
         self._durations: list[float] = []
-
-    def expect(self, node_ids: Iterable[str]) -> None:
-        """Take note of all trials that are to run."""
-        self._expected = {node_id: self._past(node_id) for node_id in node_ids}
-        self._total = len(self._expected)
 
     def begin(self, node_id: str) -> None:
         """Take note of a trial that begins."""
@@ -46,7 +52,7 @@ class Standing:
         started = self.running.pop(node_id, None)
         if started is None:
             return
-        self._expected.pop(node_id, None)
+        self._unsettled.pop(node_id, None)
         self.done += 1
         if reused:
             self._reusable -= 1
@@ -109,7 +115,7 @@ class Standing:
 
     def left_sec(self) -> float | None:
         """Return how long the rest may take, by the ledger where it knows, else by this run."""
-        expected = dict(self._expected)
+        expected = {node_id: self._past(node_id) for node_id in list(self._unsettled)}
         known = self._durations or [past for past in expected.values() if past is not None]
         if not known:
             return None

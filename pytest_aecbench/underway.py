@@ -72,20 +72,20 @@ def attempts(ledger_root: Path, experiment_id: str, run_id: str) -> list[Attempt
             if not entry.name.endswith(_SUFFIX):
                 continue
             with suppress(OSError, ValueError, LookupError):  # being written, or gone by now
-                _, data, *phases = Path(entry).read_text().splitlines()
+                _, data, *phases = Path(entry).read_bytes().splitlines()
                 record = json.loads(data)
                 if record["run_id"] == run_id:
-                    found.append(_attempt(record, phases))
+                    found.append(_attempt(record, phases[-1].decode()))
     return sorted(found, key=lambda attempt: attempt.started_at)
 
 
-def _attempt(record: dict[str, Any], phases: list[str]) -> Attempt:
+def _attempt(record: dict[str, Any], phase: str) -> Attempt:
     return Attempt(
         task_id=record["task"]["task_id"],
         agent=record["agent"]["name"],
         repetition=record["repetition"],
         started_at=datetime.fromisoformat(record["timing"]["started_at"].replace("Z", "+00:00")),
-        phase=phases[-1],
+        phase=phase,
     )
 
 

@@ -78,11 +78,11 @@ def wait_until(condition: Callable[[], object], what: str = "it") -> None:
         time.sleep(0.02)
 
 
-def processes(part: str, word: bytes) -> Iterator[int]:
-    """Yield the processes that have the word in this part of what /proc says of them."""
+def processes(part: str, text: str) -> Iterator[int]:
+    """Yield the processes that have the text in this part of what /proc says of them."""
     for path in Path("/proc").glob(f"[0-9]*/{part}"):
         try:
-            if word in path.read_bytes().split(b"\0"):
+            if text.encode() in path.read_bytes():
                 yield int(path.parent.name)
         except OSError:
             continue
@@ -163,15 +163,16 @@ class BlockedRun:
 
     def sleeping(self) -> list[int]:
         """Return the processes of agents and verifiers that are blocked."""
-        return list(processes("cmdline", self.seconds.encode()))
+        return list(processes("cmdline", f"sleep\0{self.seconds}\0"))
 
     def running(self) -> list[int]:
         """Return the run's own processes."""
-        return list(processes("environ", f"SECONDS_TO_SLEEP={self.seconds}".encode()))
+        return list(processes("environ", f"SECONDS_TO_SLEEP={self.seconds}\0"))
 
     def left(self) -> list[str]:
         """Return whatever the run left: processes, notes, half-written files, directories."""
-        found = [f"process {pid}" for pid in (*self.sleeping(), *self.running())]
+        sandboxes = processes("cmdline", f"{self.path}/tmp/aecbench-")  # their first processes
+        found = [f"process {pid}" for pid in (*self.sleeping(), *self.running(), *sandboxes)]
         found += map(str, self.path.glob("artefacts/ledger/*/.*"))
         found += map(str, (self.path / "tmp").glob("aecbench-*"))
         return found

@@ -17,9 +17,7 @@ def node_ids(count: int) -> list[str]:
 def standing(
     count: int, past: float | None = None, reusable: int = 0, workers: int = 1
 ) -> Standing:
-    made = Standing(lambda node_id: past, reusable=reusable, workers=workers)
-    made.expect(node_ids(count))
-    return made
+    return Standing(node_ids(count), lambda node_id: past, reusable=reusable, workers=workers)
 
 
 def attempt(task_id: str = "civil/task-0", ago_sec: float = 0) -> Attempt:
@@ -94,3 +92,13 @@ def test_a_name_cannot_reach_the_terminal_with_more_than_letters() -> None:
     lines = standing(1).lines([attempt("civil/\x1b[2J\n")], 79, 5)
     assert "\x1b" not in lines[1]
     assert "\n" not in lines[1]
+
+
+def test_the_past_is_not_read_before_the_time_left_is_asked_for() -> None:
+    asked: list[str] = []
+    made = Standing(node_ids(2), lambda node_id: asked.append(node_id), reusable=0, workers=1)
+    made.begin(node_ids(2)[0])
+    made.end(node_ids(2)[0], 1.0, failed=False, reused=False)
+    assert asked == []
+    made.line()
+    assert asked == node_ids(2)[1:]

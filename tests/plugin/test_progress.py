@@ -154,8 +154,8 @@ def test_all_that_pytest_prints_is_as_if_there_were_no_such_lines(
     project.pytester.makeconftest(PRINTING)
     always = (*arguments, "--tb=short", "-p", "no:randomly", "-p", "no:cacheprovider", "--color=no")
     screen = terminal(project, *always)
-    screen.wait_for(lambda lines: any("trials done" in line for line in lines))
     screen.end()
+    assert b"trials done" in screen.seen
     other = terminal(project, *always, "--aec-progress=0")
     other.end()
     assert without_times(screen.scrolled) == without_times(other.scrolled)
@@ -199,18 +199,22 @@ def test_a_dumb_terminal_gets_the_line(project: Project) -> None:
 
 
 def test_the_lines_have_no_colour_of_their_own(project: Project) -> None:
-    project.task(solve="sleep 2\n" + SOLVE)
+    project.task(solve=WAIT + SOLVE)
     screen = terminal(project, env={"NO_COLOR": "1"})
+    screen.wait_for(lambda lines: " agent " in lines[-1])
+    let_go(project)
     assert screen.end() == 0
-    assert b"of 1 trials done" in screen.seen
     assert not re.search(rb"\x1b\[[0-9;]*m", screen.seen)
 
 
 def test_the_time_left_is_told_from_past_runs(project: Project) -> None:
-    project.task("civil/column", solve="sleep 3\n" + SOLVE)
+    project.task("civil/column")
     project.run("--aec-progress=0").assert_outcomes(passed=1)
+    project.task("civil/column", solve=WAIT + SOLVE)
     screen = terminal(project)
     screen.wait_for(lambda lines: re.search(r"0 of 1 trials done, about \d+ s left", lines[-2]))
+    screen.wait_for(lambda lines: workspaces(project))
+    let_go(project)
     assert screen.end() == 0
 
 

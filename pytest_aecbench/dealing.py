@@ -7,14 +7,13 @@ waits for another while a worker is idle.
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from xdist.scheduler.load import LoadScheduling
 
 from pytest_aecbench.config import settings_of
+from pytest_aecbench.durations import TrialName, past_duration
 from pytest_aecbench.errors import TaskError
-from pytest_aecbench.ledger import Ledger
 from pytest_aecbench.nodes import is_trial
 from pytest_aecbench.planning import order_of
 from pytest_aecbench.task import Task
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 __all__ = ["TrialScheduling", "expected_durations", "longest_first"]
-
-RECENT_EXPERIMENTS = 10
 
 
 class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no types
@@ -88,35 +85,17 @@ def longest_first(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:
 
 def expected_durations(config: pytest.Config, node_ids: Iterable[str]) -> list[float]:
     """Return how long each trial took of late, else how long it may take; other tests take 0."""
-    past = _past_durations(config)
-    return [_expected(config, past, node_id) if is_trial(node_id) else 0.0 for node_id in node_ids]
+    return [_expected(config, node_id) if is_trial(node_id) else 0.0 for node_id in node_ids]
 
 
-def _expected(config: pytest.Config, past: dict[tuple[str, str], float], node_id: str) -> float:
-    path, _, name = node_id.partition("::")
-    directory = (config.rootpath / path).parent
-    settings = settings_of(config)
-    task_id = settings.task_id(directory)
-    agent = name.partition("[")[2].rpartition("-")[0]
-    if (task_id, agent) in past:
-        return past[task_id, agent]
+def _expected(config: pytest.Config, node_id: str) -> float:
+    trial = TrialName.of(config, node_id)
+    if (past := past_duration(config, trial)) is not None:
+        return past
     try:
-        limits = Task.load(directory).config
+        limits = Task.load(trial.directory).config
     except TaskError:
         return 0.0
+    settings = settings_of(config)
     agent_timeout_sec = settings.timeout_override_sec or limits.agent.timeout_sec
     return agent_timeout_sec + limits.verifier.timeout_sec
-
-
-def _past_durations(config: pytest.Config) -> dict[tuple[str, str], float]:
-    """Return the median duration of scored trials by task and agent, from recent experiments."""
-    root = settings_of(config).ledger_root
-    ledger = Ledger(root)
-    recent = sorted(ledger.experiments(), key=lambda name: (root / name).stat().st_mtime)
-    found: dict[tuple[str, str], list[float]] = {}
-    for experiment in recent[-RECENT_EXPERIMENTS:]:
-        for record in ledger.records(experiment):
-            if record.scored and record.evaluates is None:
-                key = (record.task.task_id, record.agent.name)
-                found.setdefault(key, []).append(record.timing.spent_sec)
-    return {key: median(durations) for key, durations in found.items()}

@@ -13,7 +13,7 @@
     │   └── SandboxGone      the sandbox died or vanished
     ├── ProviderError        a model provider failed (auth, quota, 5xx after retries)
     ├── VerifierError        the verifier gave no usable reward
-    └── LedgerError          a record could not be kept
+    └── LedgerError          a record or a trial's files could not be kept
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class VerifierError(AecBenchError):
 
 
 class LedgerError(AecBenchError):
-    """A record could not be written or read."""
+    """A record or a trial's files could not be written or read."""
 
 
 class Classification(NamedTuple):

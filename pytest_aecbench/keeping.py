@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["begin", "drop", "files_below", "keep", "properties"]
+__all__ = ["begin", "files_below", "forget", "keep", "properties"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
@@ -61,12 +62,11 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
     Ledger(trial.settings.ledger_root).append(record)
     trial.kept = True
     spending.add(trial.settings, record.cost.usd)
-    drop(trial)
     return record
 
 
-def drop(trial: Trial) -> None:
-    """Forget that the attempt is under way, as its record is kept or it came to nothing."""
+def forget(trial: Trial) -> None:
+    """Take back what ``begin`` noted, as nothing of the attempt is left that could die."""
     settings = trial.settings
     underway.end(settings.ledger_root, settings.experiment_id, trial.trial_id)
 
@@ -296,5 +296,10 @@ def _write_logs(trial: Trial) -> None:
     for name, text in printed.items():
         if text:
             path = trial.logs_dir / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            except OSError as error:  # no reason to lose the record as well
+                trial.warnings.append(f"not kept: logs/{name}, {error.strerror}")
+                with suppress(OSError):
+                    path.unlink()

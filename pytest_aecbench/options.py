@@ -164,8 +164,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--aec-progress",
         metavar="SEC",
-        help="how often to say where the run stands (default 60 seconds; 0: never). "
-        "ini: aec_progress",
+        help="how often to say where the run stands when there is no terminal to show it on "
+        "(default 60 seconds; 0: never, nor on a terminal). ini: aec_progress",
     )
     add(
         "--aec-experiment-id",

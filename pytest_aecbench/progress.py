@@ -1,20 +1,27 @@
-"""A line now and then on where a long run stands."""
+"""Where a long run stands, while it runs: on a terminal always, elsewhere a line now and then."""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-import time
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
 from pytest_aecbench.config import has_trials, is_retried, is_worker, settings_of
-from pytest_aecbench.nodes import TASK_FILE, is_trial
+from pytest_aecbench.nodes import is_trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from xdist.workermanage import WorkerController
+
+    from pytest_aecbench.region import Region
+    from pytest_aecbench.standing import Standing
+
+REDRAW_SEC = 1.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,81 +31,126 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Progress:
-    """Which trials run and how many are done; says so every so many seconds."""
+    """Listens to the run, and lets a thread say where it stands."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.total = 0
-        self.done = 0
-        self.errors = 0
-        self.rewards: list[float] = []
-        self.running: dict[str, float] = {}
-        self.started = time.monotonic()
+        self._node_ids: list[str] = []
+        self._standing: Standing | None = None
+        self._region: Region | None = None
         self._over = threading.Event()
         self._speaker: threading.Thread | None = None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Count the trials to run in this process."""
-        self.total = sum(is_trial(item.nodeid) for item in session.items)
+        self._expect(item.nodeid for item in session.items)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(
         self, node: WorkerController, ids: Sequence[str]
     ) -> None:
         """Count the trials to run in workers, each of which collects them all."""
-        self.total = sum(map(is_trial, ids))
+        if self._standing is None:
+            self._expect(ids)
+
+    def _expect(self, node_ids: Iterable[str]) -> None:
+        self._node_ids = [node_id for node_id in node_ids if is_trial(node_id)]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Take note of a trial that begins, here or in a worker."""
         if not is_trial(nodeid) or not has_trials(self.config):
             return
-        self.running[nodeid] = time.monotonic()
-        interval_sec = settings_of(self.config).progress_sec
-        if self._speaker is None and interval_sec:
-            self._speaker = threading.Thread(target=self._speak, args=(interval_sec,), daemon=True)
-            self._speaker.start()
+        if self._standing is None:
+            self._standing = self._start()
+        self._standing.begin(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take note of a trial that ends."""
-        if is_retried(report) or not is_trial(report.nodeid):
+        if self._standing is None or is_retried(report) or not is_trial(report.nodeid):
             return
-        if report.when in ("teardown", "???") and report.nodeid in self.running:
-            del self.running[report.nodeid]
-            self.done += 1
-            result = getattr(report, "aecbench", {"reward": None})
-            if result["reward"] is None:
-                self.errors += 1
-            else:
-                self.rewards.append(result["reward"])
+        if report.when in ("teardown", "???"):
+            result = getattr(report, "aecbench", {"reward": None, "error_cause": "crashed"})
+            self._standing.end(
+                report.nodeid,
+                result["reward"],
+                failed=result["error_cause"] is not None,
+                reused=getattr(report, "aecbench_reused", False),
+            )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Say no more."""
+        """Say no more, and leave the terminal as it was."""
         self._over.set()
         if self._speaker is not None:
             self._speaker.join()
+        if self._region is not None:
+            self._region.close()
 
-    def _speak(self, interval_sec: float) -> None:
-        while not self._over.wait(interval_sec):
-            reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-            if reporter is not None and reporter.verbosity >= 0:
-                reporter.ensure_newline()
-                reporter.write_line(self.line())
+    def pytest_unconfigure(self) -> None:
+        """Do the same where the session never finished."""
+        self.pytest_sessionfinish()
 
-    def line(self) -> str:
-        """Return where the run stands."""
-        now = time.monotonic()
-        parts = [f"{self.done} of {self.total} trials done"]
-        if self.rewards:
-            parts.append(f"mean reward {sum(self.rewards) / len(self.rewards):.2f}")
-        if self.errors:
-            parts.append(f"{self.errors} without a reward")
-        running = list(self.running.items())  # the main thread adds and removes meanwhile
-        if running:
-            node_id, since = min(running, key=lambda trial: trial[1])
-            name = node_id.partition(f"/{TASK_FILE}")[0].rpartition("/")[2]
-            parts.append(f"{len(running)} running, longest {name} for {now - since:.0f} s")
-        if self.done:
-            left_sec = (now - self.started) / self.done * (self.total - self.done)
-            parts.append(f"about {left_sec / 60:.0f} min left")
-        return "aec: " + ", ".join(parts)
+    def _start(self) -> Standing:
+        """Begin to speak, where there is someone to listen."""
+        # Imported here because a run without trials has no use for it.
+        from pytest_aecbench.durations import TrialName, past_duration
+        from pytest_aecbench.interrupts import interrupts_of
+        from pytest_aecbench.region import Region
+        from pytest_aecbench.reusing import reusable_of
+        from pytest_aecbench.standing import Standing
+
+        config = self.config
+        standing = Standing(
+            self._node_ids,
+            lambda node_id: past_duration(config, TrialName.of(config, node_id)),
+            reusable=len(reusable_of(config)),
+            workers=config.getoption("numprocesses", None) or 1,
+        )
+        interval_sec = settings_of(config).progress_sec
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or not interval_sec:
+            return standing
+        stream = _uncaptured(sys.stdout)
+        if stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+            if reporter.verbosity > -2:
+                self._region = region = Region(stream)
+                interrupts_of(config).last_acts.append(region.close)
+                self._speak(REDRAW_SEC, lambda: region.draw(partial(self._lines, standing)))
+        elif reporter.verbosity >= 0:
+            self._speak(interval_sec, lambda: _write_line(reporter, stream, standing.line()))
+        return standing
+
+    def _speak(self, interval_sec: float, say: Callable[[], None]) -> None:
+        def repeat() -> None:
+            while not self._over.wait(interval_sec):
+                say()
+
+        self._speaker = threading.Thread(target=repeat, name="aec-progress", daemon=True)
+        self._speaker.start()
+
+    def _lines(self, standing: Standing, width: int, most: int) -> Sequence[str]:
+        from pytest_aecbench import underway
+
+        settings = settings_of(self.config)
+        root, experiment_id = settings.ledger_root, settings.experiment_id
+        return standing.lines(
+            underway.attempts(root, experiment_id, settings.run_id), width=width, most=most
+        )
+
+
+def _uncaptured(stream: TextIO) -> TextIO:
+    """Return a way to where the stream leads, which is captured itself while a test runs here."""
+    try:
+        descriptor = os.dup(stream.fileno())
+    except (OSError, ValueError):  # kept in memory
+        return stream
+    return open(descriptor, "w", encoding=stream.encoding, errors="replace")  # noqa: PTH123
+
+
+def _write_line(reporter: pytest.TerminalReporter, stream: TextIO, line: str) -> None:
+    """Write a line of its own, and let the reporter begin another."""
+    newline = "\n" if reporter._tw.width_of_current_line else ""
+    stream.write(f"{newline}{line}\n")
+    stream.flush()
+    reporter._tw._current_line = ""
+    reporter.currentfspath = None

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_aecbench.config import has_trials, is_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, LedgerError
+from pytest_aecbench.interrupts import interrupts_of
 from pytest_aecbench.nodes import TrialItem
 
 if TYPE_CHECKING:
@@ -32,15 +33,17 @@ def pytest_runtest_makereport(
     known = call.when == "call" or (call.when == "setup" and report.failed)
     if known and not report.skipped:
         try:
-            _keep(item, call)
+            with interrupts_of(item.config).held_back():
+                _keep(item, call)
         except LedgerError as error:
-            # A result that cannot be kept is lost, so stop before more is spent.
-            report.outcome, report.longrepr = "failed", f"LedgerError: {error}"
-            item.session.shouldstop = f"aec: {error}"
-    elif report.skipped and not item.trial.kept:
+            _stop(item, report, error)
+        else:
+            if isinstance(item.error, LedgerError):
+                _stop(item, report, item.error)
+    if report.skipped or (call.when == "teardown" and item.trial.kept):
         from pytest_aecbench import keeping
 
-        keeping.drop(item.trial)
+        keeping.forget(item.trial)
     _scrub(report, item.trial.scrubber)
     _shorten(report)
     report.user_properties = list(item.user_properties)
@@ -57,12 +60,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     except (KeyboardInterrupt, pytest.exit.Exception):
-        if isinstance(item, TrialItem) and item.trial is not None and not item.trial.kept:
+        if isinstance(item, TrialItem) and item.trial is not None and item.reused is None:
             from pytest_aecbench import keeping
 
             with suppress(LedgerError):
-                keeping.keep(item.trial, KeyboardInterrupt("the run was stopped"))
+                if not item.trial.kept:
+                    keeping.keep(item.trial, KeyboardInterrupt("the run was stopped"))
+                keeping.forget(item.trial)
         raise
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Let a sandbox be removed as a whole, also when the run is told to end meanwhile."""
+    if not isinstance(item, TrialItem):
+        return (yield)
+    with interrupts_of(item.config).held_back():
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)
@@ -112,6 +126,12 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
     if result.reward is not None:  # by today's threshold, also where it is reused
         result = replace(result, passed=result.reward >= trial.threshold)
     item.result = result.to_dict()
+
+
+def _stop(item: TrialItem, report: pytest.TestReport, error: LedgerError) -> None:
+    """Stop before more is spent on results that cannot be kept."""
+    report.outcome, report.longrepr = "failed", f"LedgerError: {error}"
+    item.session.shouldstop = f"aec: {error}"
 
 
 def _scrub(report: pytest.TestReport, scrubber: Scrubber) -> None:

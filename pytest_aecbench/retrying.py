@@ -64,8 +64,26 @@ def pytest_handlecrashitem(
     config: pytest.Config = sched.config
     with suppress(LedgerError):  # the run's other trials say so
         underway.recover(settings_of(config).ledger_root)
+    if _has_reward(config, crashitem):
+        return  # it died of what came after, so there is nothing to try again
     crashes = config.stash.setdefault(_CRASHES, {})
     crashes[crashitem] = crashes.get(crashitem, 0) + 1
     if crashes[crashitem] <= settings_of(config).retries:
         report.outcome = "retried"  # type: ignore[assignment]
         sched.mark_test_pending(crashitem)
+
+
+def _has_reward(config: pytest.Config, node_id: str) -> bool:
+    """Tell whether this run has scored the trial."""
+    from pytest_aecbench.durations import TrialName
+    from pytest_aecbench.ledger import Ledger
+
+    settings, trial = settings_of(config), TrialName.of(config, node_id)
+    with suppress(LedgerError):
+        return any(
+            record.scored
+            and record.run_id == settings.run_id
+            and (record.task.task_id, record.agent.name, str(record.repetition)) == trial[1:]
+            for record in Ledger(settings.ledger_root).records(settings.experiment_id)
+        )
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,7 @@ from pytest_aecbench.config import (
 from pytest_aecbench.confining import dataset_of, handed_over
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
 from pytest_aecbench.evaluating import rows_of, summary_of
+from pytest_aecbench.interrupts import interrupts_of
 from pytest_aecbench.nodes import TrialItem, is_trial
 from pytest_aecbench.reusing import reusable_of
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 
+_WORKERS = pytest.StashKey[set["WorkerController"]]()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Check what trials need, where this process runs them itself."""
@@ -35,11 +40,24 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if config.option.collectonly or config.option.setupplan:
         return
     if any(isinstance(item, TrialItem) for item in session.items):
-        _treat_sigterm_as_ctrl_c()
+        interrupts_of(config).listen()
         if is_worker(config):
             expect_trials(config)
         else:
             _check(config, [item.nodeid for item in session.items])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Tell workers that the run is stopped, who would hear of it only seconds later."""
+    if has_trials(session.config) and exitstatus == pytest.ExitCode.INTERRUPTED:
+        _signal_workers(session.config, signal.SIGINT)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave signals to whoever had them before."""
+    if has_trials(config):
+        interrupts_of(config).ignore()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -62,8 +80,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_xdist_node_collection_finished(node: WorkerController, ids: Sequence[str]) -> None:
     """Check what trials need, where workers run them."""
     if not has_trials(node.config) and any(map(is_trial, ids)):
-        _treat_sigterm_as_ctrl_c()
+        interrupts = interrupts_of(node.config)
+        interrupts.last_acts.append(partial(_signal_workers, node.config, signal.SIGKILL))
+        interrupts.listen()
         _check(node.config, ids)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodeready(node: WorkerController) -> None:
+    """Take note of a worker."""
+    node.config.stash.setdefault(_WORKERS, set()).add(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """Forget a worker, whose number may come to mean another process."""
+    node.config.stash.setdefault(_WORKERS, set()).discard(node)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -97,16 +129,12 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
         settings_of(config)
 
 
-def _treat_sigterm_as_ctrl_c() -> None:
-    """Let a polite request to end tear sandboxes down, which by itself it would not."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    # Whoever handles it already knows better, and only a main thread may handle it at all.
-    with suppress(ValueError):
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, interrupt)
+def _signal_workers(config: pytest.Config, number: signal.Signals) -> None:
+    for node in config.stash.get(_WORKERS, ()):
+        # Neither xdist nor execnet tells; without it, workers end by themselves after a while.
+        popen = getattr(getattr(node.gateway, "_io", None), "popen", None)
+        if popen is not None and popen.poll() is None:
+            popen.send_signal(number)
 
 
 def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
@@ -115,6 +143,7 @@ def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
     from pytest_aecbench.experiment import experiment_yaml
     from pytest_aecbench.ledger import Ledger
     from pytest_aecbench.lookup import backend_of
+    from pytest_aecbench.stages import check_space
 
     settings = settings_of(config)
     try:
@@ -130,6 +159,7 @@ def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
             reap()
         ledger = Ledger(settings.ledger_root)
         ledger.check_writable(settings.experiment_id)
+        check_space(settings.jobs_root)
         experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
         ledger.keep_experiment(settings.experiment_id, experiment)
         left_behind = underway.recover(settings.ledger_root)
@@ -145,7 +175,8 @@ def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
             reporter.write_line(f"aec: warning: {note}", yellow=True)
     if reporter is not None and reporter.verbosity >= 0:
         describe = getattr(backend, "describe", None)
-        reporter.ensure_newline()
+        if reporter._tw.width_of_current_line:  # such as xdist's, on a terminal
+            reporter.write_line("")
         known_as = (settings.experiment_id, settings.experiment_name, settings.project_name)
         reporter.write_line(f"aec: experiment {', '.join(name for name in known_as if name)}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")

@@ -41,6 +41,12 @@ _EVERYDAY = {
     "username",
 }
 
+# Where the middle of an over-long output was left out, and perhaps half a secret with it. Fewer
+# characters of one than these give nothing away.
+_CUT = r"\n\[\d+ bytes left out\]\n"
+_TEXT_CUT, _BYTE_CUT = re.compile(_CUT), re.compile(_CUT.encode())
+_SHORTEST_PART = 4
+
 _Data = TypeVar("_Data", str, bytes)
 
 
@@ -92,7 +98,9 @@ class Scrubber:
         """Return ``text`` without secrets."""
         pieces: list[str] = []
         position = 0
-        for start, end, label in _find(text.find, self._text_labels):
+        cuts = [match.span() for match in _TEXT_CUT.finditer(text)]
+        parts = _find_parts(text, cuts, self._text_labels)
+        for start, end, label in _find(text.find, self._text_labels, parts):
             pieces += text[position:start], label
             position = end
         return "".join((*pieces, text[position:])) if pieces else text
@@ -120,7 +128,9 @@ class Scrubber:
         finally:
             os.close(descriptor)
         with data:
-            found = _find(data.find, self._byte_labels)
+            cuts = [match.span() for match in _BYTE_CUT.finditer(data)]
+            parts = _find_parts(data, cuts, self._byte_labels)
+            found = _find(data.find, self._byte_labels, parts)
             if found:
                 _rewrite(path, stat.S_IMODE(status.st_mode), data, found)
         return bool(found)
@@ -169,11 +179,34 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def _find_parts(
+    data: Any, cuts: Iterable[tuple[int, int]], labels: Iterable[tuple[_Data, _Data]]
+) -> list[tuple[int, int, _Data]]:
+    """Return where the beginning of a secret stands before a cut, or the end of one behind it."""
+    found: list[tuple[int, int, _Data]] = []
+    for cut_start, cut_end in cuts:
+        for form, label in labels:
+            longest = len(form) - 1
+            before = data[max(0, cut_start - longest) : cut_start]
+            after = data[cut_end : cut_end + longest]
+            for size in range(longest, _SHORTEST_PART - 1, -1):
+                if before.endswith(form[:size]):
+                    found.append((cut_start - size, cut_start, label))
+                    break
+            for size in range(longest, _SHORTEST_PART - 1, -1):
+                if after.startswith(form[-size:]):
+                    found.append((cut_end, cut_end + size, label))
+                    break
+    return found
+
+
 def _find(
-    find: Callable[[_Data, int], int], labels: Iterable[tuple[_Data, _Data]]
+    find: Callable[[_Data, int], int],
+    labels: Iterable[tuple[_Data, _Data]],
+    parts: Iterable[tuple[int, int, _Data]],
 ) -> list[tuple[int, int, _Data]]:
     """Return where secrets stand, in order; what overlaps is one stretch, named after its start."""
-    found: list[tuple[int, int, _Data]] = []
+    found = list(parts)
     for form, label in labels:
         start = find(form, 0)
         while start >= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.agents import Agent, AgentLimits, AgentResult
 from pytest_aecbench.agents.stored import MARKER
 from pytest_aecbench.backends import ComputeBackend, Limits
-from pytest_aecbench.errors import AecBenchError, TransferError
+from pytest_aecbench.errors import AecBenchError, LedgerError, TransferError
 from pytest_aecbench.health import await_health
 from pytest_aecbench.reward import Reward, read_reward
 from pytest_aecbench.sandbox import Sandbox
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["attempt", "collect", "launch", "verify"]
+__all__ = ["attempt", "check_space", "collect", "launch", "verify"]
 
 
 def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Path) -> Sandbox:
@@ -58,6 +59,7 @@ def _accepts_limits(backend: ComputeBackend) -> bool:
 
 def stage_inputs(trial: Trial) -> None:
     """Make the trial's directories and put the task's tools in its workspace."""
+    check_space(trial.settings.jobs_root)
     with _transferring(trial.directory):
         trial.workspace_dir.mkdir(parents=True)
         if trial.evaluates is not None:
@@ -116,7 +118,8 @@ def _verify_separately(
 def _run_verifier(trial: Trial, sandbox: Sandbox) -> None:
     task = trial.task
     empty = trial.directory / "empty"
-    empty.mkdir(exist_ok=True)
+    with _transferring(empty):
+        empty.mkdir(exist_ok=True)
     with trial.timed("verify"):
         trial.verification = sandbox.execute(
             task.verifier_command,
@@ -125,7 +128,8 @@ def _run_verifier(trial: Trial, sandbox: Sandbox) -> None:
             uploads={"/tests": task.tests_dir, "/logs/verifier": empty},
             exclusive=True,
         )
-    empty.rmdir()
+    with _transferring(empty):
+        empty.rmdir()
 
 
 def collect(trial: Trial, sandbox: Sandbox) -> None:
@@ -136,6 +140,24 @@ def collect(trial: Trial, sandbox: Sandbox) -> None:
         _replace(artifacts.logs, trial.logs_dir)
         trial.warnings.extend(f"not collected: {name}" for name in artifacts.skipped)
         trial.collected = not any(name.startswith("workspace/") for name in artifacts.skipped)
+    # An agent or a verifier that found no space left has failed for no fault of its own.
+    check_space(trial.settings.jobs_root)
+
+
+def check_space(directory: Path) -> None:
+    """Raise LedgerError unless more of the trials' files could be written now."""
+    probe = directory / f".{os.urandom(8).hex()}.tmp"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(bytes(4096))
+    except OSError as error:
+        raise LedgerError(
+            f"{directory}: cannot be written, {error.strerror}; the trials' files need a directory "
+            "that can be written and has space left"
+        ) from None
+    finally:
+        with suppress(OSError):
+            probe.unlink()
 
 
 def _replace(source: Path, target: Path) -> None:
@@ -168,6 +190,7 @@ def _transferring(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        check_space(where.parent)
         raise TransferError(f"{where}: {error.strerror or error}") from error
 
 

@@ -19,8 +19,8 @@ from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.homes import make_home
 from pytest_aecbench.ownership import Owner
 from tests.cli.conftest import Run
-from tests.plugin.test_interruption import processes_with, wait_until
 from tests.project import Project
+from tests.stopping import processes, wait_until
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def running(project: Project, seconds: str) -> Iterator[subprocess.Popen[bytes]]
         start_new_session=True,
     )
     wait_until(lambda: list(project.path.glob("jobs/*/*/workspace/started")))
-    wait_until(lambda: processes_with(seconds))
+    wait_until(lambda: list(processes("cmdline", f"{seconds}\0")))
     yield process
     process.kill()
     process.wait()
@@ -57,7 +57,7 @@ def homes(machine: Path) -> list[str]:
 
 def kill_with_its_watcher(process: subprocess.Popen[bytes], home: Path) -> None:
     """Kill a run and what would clean up after it, as a machine that runs out of memory might."""
-    for pid in processes_with(str(home)):
+    for pid in processes("cmdline", f"{home}\0"):
         os.kill(int(pid), signal.SIGKILL)
     process.kill()
     process.wait()
@@ -78,7 +78,7 @@ def test_a_live_run_is_left_alone(
     assert (found["removed"], found["recorded"]) == ({"local": []}, [])
     assert running.poll() is None
     assert homes(own_machine) == before
-    assert processes_with(seconds)
+    assert list(processes("cmdline", f"{seconds}\0"))
     assert project.records() == []
 
 
@@ -93,7 +93,7 @@ def test_what_a_dead_run_left_is_removed_from_anywhere(
 ) -> None:
     (home,) = homes(own_machine)
     kill_with_its_watcher(running, own_machine / "homes" / home)
-    assert processes_with(seconds), "they outlive the run"
+    assert list(processes("cmdline", f"{seconds}\0")), "they outlive the run"
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     dry = aec_bench("reap", "--backend=local", "--dry-run", "--json").json()
     assert (dry["dry_run"], dry["removed"]) == (True, {"local": [home]})
@@ -105,7 +105,7 @@ def test_what_a_dead_run_left_is_removed_from_anywhere(
     assert f"local: removed {home}\n" in ended.out
     assert "recorded electrical/ohms-law (oracle) in " in ended.out
     assert homes(own_machine) == []
-    wait_until(lambda: not processes_with(seconds))
+    wait_until(lambda: not list(processes("cmdline", f"{seconds}\0")))
     assert project.record()["evaluation"]["validity"] == "crashed"
     assert list((own_machine / "runs").iterdir()) == []
     again = aec_bench("reap", "--backend=local")
@@ -120,7 +120,7 @@ def test_the_next_run_removes_it_too(
     project.task()
     project.run().assert_outcomes(passed=1)
     assert homes(own_machine) == []
-    wait_until(lambda: not processes_with(seconds))
+    wait_until(lambda: not list(processes("cmdline", f"{seconds}\0")))
 
 
 def left_home(owner: Owner) -> Path:

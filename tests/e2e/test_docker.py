@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.shipped import EXPECTED, rewards
 from tests.project import Project
 
-ROOT = Path(__file__).parents[2]
-TASKS = sorted(path.parent for path in (ROOT / "tasks").glob("*/*/task.toml"))
-AGENTS = ("oracle", "nop")
-
 pytestmark = pytest.mark.needs("docker")
-
-
-def rewards(directory: Path, *arguments: str) -> dict[tuple[str, str], float]:
-    """Run every shipped task in ``directory`` and return what each agent earned."""
-    directory.mkdir()
-    (directory / "tasks").symlink_to(ROOT / "tasks")
-    (directory / "pytest.ini").write_text("[pytest]\n")
-    agents = [f"--aec-agent={agent}" for agent in AGENTS]
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tasks", *agents, *arguments],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert result.returncode == pytest.ExitCode.TESTS_FAILED, result.stdout
-    found = {}
-    for path in (directory / "artefacts/ledger").glob("*/*.json"):
-        record = json.loads(path.read_text())
-        assert record["evaluation"]["validity"] == "scored", record["evaluation"]
-        assert record["warnings"] == []
-        found[record["task"]["task_id"], record["agent"]["name"]] = record["evaluation"]["reward"]
-    return found
 
 
 def containers_of(directory: Path) -> list[str]:
@@ -55,9 +27,7 @@ def containers_of(directory: Path) -> list[str]:
 
 def test_rewards_are_those_of_the_local_backend(tmp_path: Path) -> None:
     on_docker = rewards(tmp_path / "docker", "--aec-backend=docker", "-n4")
-    names = [str(task.relative_to(ROOT / "tasks")) for task in TASKS]
-    expected = {(name, agent): float(agent == "oracle") for name in names for agent in AGENTS}
-    assert on_docker == expected
+    assert on_docker == EXPECTED
     assert on_docker == rewards(tmp_path / "local", "--aec-backend=local", "-n4")
     assert containers_of(tmp_path / "docker") == []
 

@@ -13,7 +13,6 @@ import pytest
 
 from pytest_aecbench.machine import cores
 from pytest_aecbench.slots import slot
-from tests.plugin.test_interruption import start, wait_until
 from tests.project import SOLVE, Project
 
 SLOW = f"sleep 0.3; {SOLVE}"
@@ -78,7 +77,7 @@ def test_time_spent_waiting_is_charged_to_nobody(project: Project) -> None:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        wait_until(lambda: list(project.path.glob("artefacts/ledger/*/.*.running")), process)
+        wait_until(lambda: list(project.path.glob("artefacts/ledger/*/.*.running")))
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(4)
     output, _ = process.communicate(timeout=60)
@@ -103,7 +102,7 @@ def test_a_run_that_waits_ends_at_once_when_told_to(
             stderr=subprocess.STDOUT,
             text=True,
         )
-        wait_until(lambda: list(project.path.glob("artefacts/ledger/*/.*.running")), process)
+        wait_until(lambda: list(project.path.glob("artefacts/ledger/*/.*.running")))
         os.kill(process.pid, number)
         output, _ = process.communicate(timeout=30)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output

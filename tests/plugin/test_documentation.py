@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,9 +101,10 @@ def test_every_cause_is_in_the_docs() -> None:
             assert re.search(rf"\| `{cause}` \| {'yes' if retry else 'no'} \|", page), cause
 
 
-@pytest.mark.parametrize(
-    "command", re.findall(r"^pytest .*$", (ROOT / "docs/running.md").read_text("utf-8"), re.M)
-)
+RUNNING, _, RECIPES = (ROOT / "docs/running.md").read_text("utf-8").partition("## In CI")
+
+
+@pytest.mark.parametrize("command", re.findall(r"^pytest .*$", RUNNING, re.MULTILINE))
 def test_the_commands_for_long_runs_work(project: Project, command: str) -> None:
     project.task()
     project.run("--aec-experiment-id=nightly", "--aec-agent=oracle")
@@ -110,14 +114,74 @@ def test_the_commands_for_long_runs_work(project: Project, command: str) -> None
     assert "= aec: " in result.stdout.str()
 
 
-def test_the_workflow_for_github_works(project: Project) -> None:
-    page = (ROOT / "docs/running.md").read_text(encoding="utf-8")
-    steps = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
-    (command,) = [step["run"] for step in steps if step.get("run", "").startswith("pytest")]
+def recipe(name: str) -> str:
+    """Return the recipe for CI of that name."""
+    match = re.search(rf"<!-- recipe: {name} -->\n```\w+\n(.*?)```", RECIPES, re.DOTALL)
+    assert match, name
+    return match[1]
+
+
+def bash(project: Project, script: str, *arguments: str, **env: str) -> tuple[int, str]:
+    """Run a script as CI does, in the project."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    result = subprocess.run(
+        ["bash", "-e", "-c", script, "bash", *arguments],
+        cwd=project.path,
+        env={**os.environ, "PATH": path, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return result.returncode, result.stdout
+
+
+def test_the_shell_script_for_ci_runs_gates_and_goes_on(project: Project) -> None:
+    script = recipe("shell").replace("#!/usr/bin/env bash", "set +e")
+    project.task("civil/a")
+    project.task("civil/b", test_sh="exit 1")
+    code, output = bash(project, script, "nightly")
+    assert (code, output.splitlines()[-1]) == (1, "the gate did not pass: see summary.md"), output
+    assert "nightly" in (project.path / "summary.md").read_text()
+    assert "<testsuite" in (project.path / "junit.xml").read_text()
+    project.task("civil/b")
+    code, output = bash(project, script, "nightly")
+    assert (code, output.splitlines()[-1]) == (0, "the gate passed"), output
+    assert "aec: resuming: 1 trials have a reward and are reused" in output
+
+
+@pytest.mark.parametrize(
+    ("ini", "code", "meaning"),
+    [
+        ("aec_backend = nowhere", 4, "bad input: see the line above"),
+        ("addopts = -k nothing_like_it", 5, "no task was selected"),
+    ],
+)
+def test_the_shell_script_for_ci_says_what_its_exit_code_means(
+    project: Project, ini: str, code: int, meaning: str
+) -> None:
     project.task()
-    result = project.run(*shlex.split(command)[1:])
-    assert result.ret == 0
+    (project.path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
+    script = recipe("shell").replace("#!/usr/bin/env bash", "set +e")
+    found, output = bash(project, script, "nightly")
+    assert (found, output.splitlines()[-1]) == (code, meaning), output
+
+
+def test_the_workflow_for_github_works_and_goes_on(project: Project) -> None:
+    workflow = yaml.safe_load(recipe("github"))
+    steps = workflow["jobs"]["benchmark"]["steps"]
+    (command,) = [step["run"] for step in steps if "pytest tasks" in step.get("run", "")]
+    caches = [step["with"]["path"] for step in steps if "cache" in step.get("uses", "")]
+    assert caches == ["artefacts/ledger"] * 2
+    project.task()
+    env = {"EXPERIMENT": "run-1", "GITHUB_STEP_SUMMARY": str(project.path / "step.md")}
+    code, output = bash(project, command, **env)
+    assert code == 0, output
     assert (project.path / "junit.xml").is_file()
+    assert "run-1" in (project.path / "step.md").read_text()
+    code, output = bash(project, command, **env)
+    assert code == 0, output
+    assert "aec: resuming: 1 trials have a reward and are reused" in output
+    assert len(project.records()) == 1
 
 
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")

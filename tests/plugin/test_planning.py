@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from tests.plugin.test_interruption import start, wait_until, worker_of
 from tests.project import Project
+from tests.stopping import start, wait_until, worker_of
 
 TELL = """
     import json
@@ -56,7 +56,7 @@ def test_a_worker_that_replaces_another_is_told_the_same(project: Project, secon
     project.task("civil/c", instruction="Three.")
     project.pytester.makeconftest(TELL)
     process = start(project, "-n2", "--aec-resume=mine")
-    wait_until(lambda: len(project.records()) == 2, process)  # which is more to reuse, if one asked
+    wait_until(lambda: len(project.records()) == 2)  # which is more to reuse, if one asked
     os.kill(worker_of(project), signal.SIGKILL)
     output, _ = process.communicate(timeout=60)
     assert "1 error" in output

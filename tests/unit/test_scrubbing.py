@@ -56,6 +56,27 @@ def test_nothing_is_left_of_secrets_that_overlap() -> None:
     assert Scrubber({"A": "aaaaaaaa"}).text("b" + "a" * 13 + "b") == "b<A>b"
 
 
+@pytest.mark.parametrize("kept", [4, 7, 11])
+def test_a_secret_cut_in_two_by_capped_output_is_not_left_in_parts(
+    tmp_path: Path, kept: int
+) -> None:
+    secret = "sk-live-1234"
+    scrubber = Scrubber({"API_KEY": secret})
+    cut = "\n[4096 bytes left out]\n"
+    text = f"one {secret[:kept]}{cut}{secret[-kept:]} two"
+    assert scrubber.text(text) == f"one <API_KEY>{cut}<API_KEY> two"
+    file = tmp_path / "stdout.txt"
+    file.write_text(text)
+    assert scrubber.file(file)
+    assert file.read_text() == f"one <API_KEY>{cut}<API_KEY> two"
+
+
+def test_what_only_looks_like_part_of_a_secret_is_left_alone() -> None:
+    scrubber = Scrubber({"API_KEY": "sk-live-1234"})
+    for text in ("sk-live", "sk-\n[9 bytes left out]\n234", "sk-live \n[9 bytes left out]\n 1234"):
+        assert scrubber.text(text) == text
+
+
 def test_names_that_share_a_value_share_its_replacement() -> None:
     assert Scrubber({"FIRST": KEY, "SECOND": KEY}).text(KEY) == "<FIRST>"
 

@@ -1,0 +1,126 @@
+"""A disk that fills up or turns read-only in mid-run stops the run with one clear error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.project import Project
+
+pytestmark = pytest.mark.needs("namespaces")
+
+TRIALS = 6
+# Counts what is spent, and ruins the disk once a first trial has its record.
+RUINOUS_BACKEND = """
+import os, subprocess
+from pathlib import Path
+
+from pytest_aecbench.backends.local import LocalBackend
+
+HERE = Path(__file__).parent
+
+
+def fill(directory):
+    number = 0
+    for size in (65536, 4096, 1):
+        try:
+            while True:
+                number += 1
+                (directory / f"fill-{os.getpid()}-{number}").write_bytes(bytes(size))
+        except OSError:
+            pass
+
+
+class Ruinous(LocalBackend):
+    def execute_trial(self, *, handle, request):
+        if "/tests" not in request.uploads:
+            with (HERE / "spent").open("a") as file:
+                file.write("x")
+        elif list(HERE.glob("artefacts/ledger/*/*.json")):
+            disk, how = os.environ["RUIN"].split()
+            if how == "fill":
+                fill(HERE / disk)
+            else:
+                command = ["mount", "-o", "remount,ro", HERE / disk]
+                subprocess.run(command, capture_output=True)
+        return super().execute_trial(handle=handle, request=request)
+
+
+def pytest_aecbench_make_backend(config, name):
+    return Ruinous() if name == "ruinous" else None
+"""
+# The disk goes with the namespace, so what is on it is copied at the end.
+SCRIPT = """
+mount -t tmpfs -o size=256k tmpfs "$1" || exit 99
+shift
+"$@"
+code=$?
+mkdir after && cp -a artefacts jobs after/
+exit $code
+"""
+
+
+def run(project: Project, disk: str, how: str, *arguments: str) -> tuple[int, str]:
+    for number in range(TRIALS):
+        project.task(f"civil/task-{number}", instruction=f"Task {number}.")
+    (project.path / "conftest.py").write_text(RUINOUS_BACKEND)
+    (project.path / disk).mkdir(parents=True)
+    as_root = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    pytest_argv = [sys.executable, "-m", "pytest", "tasks", "--aec-backend=ruinous", *arguments]
+    result = subprocess.run(
+        ["unshare", *as_root, "--mount", "bash", "-c", SCRIPT, "run", disk, *pytest_argv],
+        cwd=project.path,
+        env={**os.environ, "RUIN": f"{disk} {how}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return result.returncode, result.stdout
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize(
+    ("disk", "how", "reason"),
+    [
+        ("artefacts/ledger", "fill", "No space left on device"),
+        ("artefacts/ledger", "read-only", "Read-only file system"),
+        ("jobs", "fill", "No space left on device"),
+        ("jobs", "read-only", "Read-only file system"),
+    ],
+)
+def test_a_disk_that_fails_in_mid_run_stops_it(
+    project: Project, disk: str, how: str, reason: str, arguments: tuple[str, ...]
+) -> None:
+    returncode, output = run(project, disk, how, *arguments)
+    assert returncode == pytest.ExitCode.INTERRUPTED, output
+    (line,) = [line for line in output.splitlines() if "Interrupted: aec: " in line]
+    assert f"{disk}" in line.partition(": cannot")[0]
+    assert f"cannot be written, {reason}; " in line
+    assert "INTERNALERROR" not in output
+    assert "Traceback" not in output
+    spent = len((project.path / "spent").read_text())
+    assert spent <= (4 if arguments else 2), output
+    after = project.path / "after/artefacts/ledger"
+    records = [json.loads(path.read_text()) for path in after.glob("*/*.json")]
+    assert any(record["evaluation"]["validity"] == "scored" for record in records)
+    if disk == "jobs":
+        causes = [r["evaluation"]["error"]["cause"] for r in records if r["evaluation"]["error"]]
+        assert "ledger" in causes
+    for path in after.glob("*/.*"):  # what could not be recorded is noted, as a whole
+        assert path.suffix == ".running", path
+        owner, record, *phases = path.read_text().splitlines()
+        assert json.loads(owner)
+        assert json.loads(record)
+        assert phases
+
+
+def test_a_full_disk_for_files_refuses_the_run_before_it_begins(project: Project) -> None:
+    project.task()
+    (project.path / "jobs").write_text("in the way")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "jobs: cannot be written, " in result.stderr.str()

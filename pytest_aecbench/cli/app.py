@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
+from pytest_aecbench.cli import tasks
 
 __all__ = ["app"]
 
@@ -26,3 +27,6 @@ def _say_version(
     if version:
         typer.echo(f"pytest-aecbench {__version__}")
         raise typer.Exit
+
+
+app.add_typer(tasks.app, name="task")

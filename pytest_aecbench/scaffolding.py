@@ -69,8 +69,8 @@ def _literal(value: str | list[str]) -> str:
 
 
 def _numeric(name: str, text: str, unit: str, where: str) -> Answer:
-    is_whole = text.lstrip("+-").isdigit()
-    right = int(text) if is_whole and len(text) < 16 else float(text)
+    is_whole = text.lstrip("+-").isdigit() and len(text) < 14  # more are no count of anything
+    right = int(text) if is_whole else float(text)
     tolerance, allowed = "exact", ""
     if not is_whole:
         share = f"rel={_TOLERANCE}" if right else f"abs={_TOLERANCE}"

@@ -50,7 +50,7 @@ WORKSPACE = "/workspace"
 LOGS = "/logs/verifier"
 MAX_BYTES = 1 << 20
 # What decimal fractions and changes of unit lose in binary; far below any tolerance.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-14
 
 
 class Unusable(Exception):  # noqa: N818  (a state of the file, not a failure of this code)
@@ -118,7 +118,8 @@ class Number(Field):
         self.expected = expected
         self.unit = _checked(unit)
         self.near = near
-        self._allowed = max(abs, rel * math.fabs(expected)) + _ROUNDING * math.fabs(expected)
+        allowed = max(abs, rel * math.fabs(expected))
+        self._allowed = allowed + _ROUNDING * (allowed + math.fabs(expected))
         parts = [f"±{100 * rel:g} %"] if rel else []
         parts += [f"±{abs:g}"] if abs else []
         self.tolerance = " or ".join(parts) or "exact"

@@ -11,6 +11,7 @@ from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["AgentSpec", "JSONScalar", "parse_agents"]
 
@@ -18,17 +19,24 @@ JSONScalar: TypeAlias = "str | int | float | bool | None"
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<spec>.+)", re.DOTALL)
 _HARNESS = re.compile(r"[A-Za-z_][\w.-]*")
+# harness -> the parameter that all after its colon is, and what that is
+_TAKES = {"command": ("command", "shell command"), "replay": ("path", "file or directory")}
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentSpec:
-    """A named way to attempt a task; the name is for people, the rest is its identity."""
+    """A named way to attempt a task; the name is for people, the rest is its identity.
+
+    ``source`` is where on this host its content is, for an agent that repeats some; where that
+    is does not matter, so it is no part of the identity either.
+    """
 
     name: str
     harness: str
     model: str | None = None
     parameters: Mapping[str, JSONScalar] = field(default_factory=dict)
+    source: Path | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
@@ -43,7 +51,7 @@ class AgentSpec:
 
 
 def parse_agents(texts: Sequence[str], where: str) -> tuple[AgentSpec, ...]:
-    """Read agents as the user writes them: ``[NAME=]HARNESS[:MODEL]`` or ``command:SHELL``."""
+    """Read agents as users write them: ``[NAME=]HARNESS[:MODEL]``, or ``command:SHELL``."""
     agents: dict[str, AgentSpec] = {}
     for text in texts:
         agent = _parse(text, where)
@@ -74,13 +82,14 @@ def _parse(text: str, where: str) -> AgentSpec:
     if not _HARNESS.fullmatch(harness):
         raise SettingsError(
             f"{where}: {text!r} does not name an agent; use HARNESS, HARNESS:MODEL, "
-            "command:SHELL or a dotted path, with NAME= before it if you like"
+            "command:SHELL, replay:PATH or a dotted path, with NAME= before it if you like"
         )
-    if harness == "command":
+    if harness in _TAKES:
+        parameter, what = _TAKES[harness]
         if not rest.strip():
-            raise SettingsError(f"{where}: {text!r} has no command; use command:<shell command>")
-        name = f"command:{_slug(rest)}"
-        agent = AgentSpec(name, harness, parameters={"command": rest})
+            raise SettingsError(f"{where}: {text!r} has no {parameter}; use {harness}:<{what}>")
+        name = f"{harness}:{_slug(rest)}"
+        agent = AgentSpec(name, harness, parameters={parameter: rest})
     else:
         name = f"{harness}:{_slug(rest)}" if rest else harness
         agent = AgentSpec(name, harness, model=rest or None)

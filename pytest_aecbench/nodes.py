@@ -332,7 +332,12 @@ class TrialItem(pytest.Function):
         if not self.config.option.setupplan:
             settings = settings_of(self.config)
             self.attempt += 1
-            self.trial = Trial(self.task, self.agent, self.repetition, settings, self.attempt)
+            agent = self.agent
+            if agent.harness == "replay":
+                from pytest_aecbench.agents.replay import pinned
+
+                agent = pinned(agent, self.task, settings.root)
+            self.trial = Trial(self.task, agent, self.repetition, settings, self.attempt)
             self.reused = reused_record(self.config, self.trial)
             if self.reused is not None:
                 return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.taskconfig import TaskConfig
 
-__all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "expand", "is_task"]
+__all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "expand", "is_task", "tree_digest"]
 
 TASK_FILE = "task.toml"
 INSTRUCTION_FILE = "instruction.md"
@@ -216,21 +216,26 @@ class Task:
 
     @property
     def digest(self) -> str:
-        """What identifies the content of the task's files, wherever they are.
+        """What identifies the content of the task's files, wherever they are."""
+        return tree_digest(self.path)
 
-        Each file adds its kind, the length of its path, its path, the length of its content and
-        its content, so that no two different trees read the same. Links count by where they
-        point and are not followed; empty directories do not count.
-        """
-        digest = hashlib.sha256()
-        try:
-            for name, entry in sorted(_files(self.path)):
-                for part in (_kind(entry), name, _content(entry)):
-                    digest.update(len(part).to_bytes(8, "big"))
-                    digest.update(part)
-        except OSError as error:
-            raise TaskError(f"{error.filename}: {error.strerror}; make it readable") from None
-        return f"sha256:{digest.hexdigest()}"
+
+def tree_digest(directory: Path) -> str:
+    """Return what identifies the content of a directory's files, wherever they are.
+
+    Each file adds its kind, the length of its path, its path, the length of its content and its
+    content, so that no two different trees read the same. Links count by where they point and are
+    not followed; empty directories do not count.
+    """
+    digest = hashlib.sha256()
+    try:
+        for name, entry in sorted(_files(directory)):
+            for part in (_kind(entry), name, _content(entry)):
+                digest.update(len(part).to_bytes(8, "big"))
+                digest.update(part)
+    except OSError as error:
+        raise TaskError(f"{error.filename}: {error.strerror}; make it readable") from None
+    return f"sha256:{digest.hexdigest()}"
 
 
 _VARIABLE = re.compile(

@@ -95,11 +95,10 @@ def aec_sandbox(
     if notes := getattr(aec_backend, "notes", None):
         aec_trial.warnings.extend(notes(aec_image))
     yield sandbox
-    if aec_trial.settings.keep != "none" and _is_wanted(request.node):
-        # Shown with what else the trial printed.
-        request.node.add_report_section("teardown", "kept sandbox", sandbox.keep())
-    with aec_trial.timed("teardown"):
-        sandbox.close()
+    keep = aec_trial.settings.keep != "none" and _is_wanted(request.node)
+    entrance = stages.end(aec_trial, sandbox, keep=keep)
+    if keep:  # shown with what else the trial printed
+        request.node.add_report_section("teardown", "kept sandbox", entrance)
 
 
 def _is_wanted(item: TrialItem) -> bool:

@@ -89,7 +89,7 @@ def _verify_separately(
     try:
         with trial.timed("launch"):
             fresh = trial.verifier_sandbox = launch(trial, backend, image, copy)
-            fresh.user = sandbox.user
+            fresh.user, fresh.echo = sandbox.user, sandbox.echo
         _run_verifier(trial, fresh)
         with trial.timed("collect"), _transferring(trial.logs_dir):
             _replace(fresh.collect().logs / "verifier", trial.logs_dir / "verifier")

@@ -37,13 +37,14 @@ def run(
     stdin: IO[bytes] | None = None,
     timeout_sec: float | None = None,
     on_start: Callable[[int], object] | None = None,
+    on_output: Callable[[bytes], object] | None = None,
 ) -> BackendExecutionResult:
     """Run ``argv``, calling ``kill`` with its process id at the deadline or when interrupted.
 
     What it leaves running keeps its output streams and may go on writing to them.
     """
     started = time.monotonic()
-    streams = (_Stream(), _Stream())
+    streams = (_Stream(on_output), _Stream(on_output))
     try:
         process = _start(argv, streams, env=env, cwd=cwd, stdin=stdin)
         try:
@@ -143,7 +144,8 @@ def _pidfd(pid: int) -> int | None:
 class _Stream:
     """One output pipe and the bytes kept of it; its memory is bounded."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_output: Callable[[bytes], object] | None) -> None:
+        self._on_output = on_output
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self.open = True
@@ -156,6 +158,8 @@ class _Stream:
         with suppress(BlockingIOError):
             chunk = os.read(self.reader, _CHUNK) if self.open else b""
             self.open = bool(chunk)
+            if chunk and self._on_output:
+                self._on_output(chunk)
             self._seen += len(chunk)
             room = _HALF - len(self._head)
             self._head += chunk[:room]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_aecbench.backends.processes import OUTPUT_CAP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Frames", "Output"]
 
@@ -69,6 +69,7 @@ class Output:
         self._tail = bytearray()
         self._seen = 0
         self.returncode: int | None = None
+        self.on_output: Callable[[bytes], object] | None = None
 
     def feed(self, data: bytes) -> None:
         """Take what came next; nothing counts any more once the stream has ended."""
@@ -91,6 +92,8 @@ class Output:
         self._pending = b""
 
     def _keep(self, data: bytes) -> None:
+        if data and self.on_output:
+            self.on_output(data)
         self._seen += len(data)
         room = _HALF - len(self._head)
         self._head += data[:room]

@@ -176,6 +176,7 @@ class LocalBackend:
             cwd=request.cwd,
             user=request.user,
             timeout_sec=request.timeout_sec,
+            on_output=request.on_output,
         )
 
     def _find(self, handle: TrialHandle) -> _Running:

@@ -36,7 +36,7 @@ from pytest_aecbench.backends.processes import run
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_aecbench.backends import BackendExecutionResult
 
@@ -118,6 +118,7 @@ class NamespaceSandbox:
         cwd: str | None = None,
         user: str | None = None,
         timeout_sec: float | None = None,
+        on_output: Callable[[bytes], object] | None = None,
     ) -> BackendExecutionResult:
         """Run ``bash -c command`` with exactly the environment ``env``."""
         with bash_arguments(command) as (arguments, stdin):
@@ -128,6 +129,7 @@ class NamespaceSandbox:
                 ids=self._ids(user),
                 timeout_sec=timeout_sec,
                 stdin=stdin,
+                on_output=on_output,
             )
 
     def _run(
@@ -139,6 +141,7 @@ class NamespaceSandbox:
         ids: tuple[int, int] = (0, 0),
         timeout_sec: float | None = None,
         stdin: IO[bytes] | None = None,
+        on_output: Callable[[bytes], object] | None = None,
     ) -> BackendExecutionResult:
         self.check_alive()
         marker = f"{self.layout.home.name}.{next(self._commands)}"
@@ -148,7 +151,14 @@ class NamespaceSandbox:
             *(_tool("bash"), *arguments),
         ]
         kill = partial(kill_tree, marker=marker, init=self._first.pid)
-        result = run(argv, env=tool_env(), kill=kill, stdin=stdin, timeout_sec=timeout_sec)
+        result = run(
+            argv,
+            env=tool_env(),
+            kill=kill,
+            stdin=stdin,
+            timeout_sec=timeout_sec,
+            on_output=on_output,
+        )
         if result.returncode:
             self.check_alive(_DYING_SEC if result.returncode == _KILLED else 0)
         return result

@@ -24,7 +24,7 @@ from pytest_aecbench.backends.processes import run
 from pytest_aecbench.errors import BackendError, LaunchError, TransferError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import PurePosixPath
 
     from pytest_aecbench.backends.local.layout import Layout
@@ -137,6 +137,7 @@ class RewritingSandbox:
         cwd: str | None = None,
         user: str | None = None,
         timeout_sec: float | None = None,
+        on_output: Callable[[bytes], object] | None = None,
     ) -> BackendExecutionResult:
         """Run ``bash -c command`` with exactly the environment ``env``, both rewritten."""
         if user and resolve_user(user)[0] != os.geteuid():
@@ -154,6 +155,7 @@ class RewritingSandbox:
                 timeout_sec=timeout_sec,
                 kill=partial(kill_tree, marker=marker),
                 on_start=self._groups.add,
+                on_output=on_output,
             )
 
     def _rewritten(self, env: Mapping[str, str]) -> dict[str, str]:

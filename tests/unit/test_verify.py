@@ -167,6 +167,14 @@ def test_a_directory_that_leads_out_of_the_workspace_is_not_entered(
         read_answer("loop/answer.json", str(workshop.workspace))
 
 
+@pytest.mark.parametrize("output", ["/etc/passwd", "../output.jsonl", "a/../../b", ".", ""])
+def test_an_output_outside_the_workspace_is_the_verifiers_mistake(
+    workshop: Workshop, output: str
+) -> None:
+    with pytest.raises(ValueError, match="is not below"):
+        read_answer(output, str(workshop.workspace))
+
+
 def test_a_workspace_may_itself_be_reached_by_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real/output.jsonl").write_text("{}")

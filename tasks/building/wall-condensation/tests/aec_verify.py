@@ -330,81 +330,37 @@ def _shown(value: object) -> str:
 
 # Units: SI prefixes, the units that take them, and those that do not.
 
-_PREFIXES = {
-    "": 1.0,
-    "T": 1e12,
-    "G": 1e9,
-    "M": 1e6,
-    "k": 1e3,
-    "h": 1e2,
-    "d": 1e-1,
-    "c": 1e-2,
-    "m": 1e-3,
-    "u": 1e-6,
-    "n": 1e-9,
-    "p": 1e-12,
+# fmt: off
+_POWERS_OF_TEN = {
+    "": 0, "T": 12, "G": 9, "M": 6, "k": 3, "h": 2, "d": -1, "c": -2, "m": -3, "u": -6, "n": -9,
+    "p": -12,
 }
+# fmt: on
 # Apparent and reactive power are of a kind of their own: 5 kW is no answer in kVA.
+# fmt: off
 _PREFIXED = {
-    "m": (1.0, "m"),
-    "g": (1e-3, "kg"),
-    "s": (1.0, "s"),
-    "A": (1.0, "A"),
-    "K": (1.0, "K"),
-    "N": (1.0, "kg m s-2"),
-    "Pa": (1.0, "kg m-1 s-2"),
-    "bar": (1e5, "kg m-1 s-2"),
-    "J": (1.0, "kg m2 s-2"),
-    "Nm": (1.0, "kg m2 s-2"),
-    "W": (1.0, "kg m2 s-3"),
-    "Wh": (3600.0, "kg m2 s-2"),
-    "VA": (1.0, "VA"),
-    "VAh": (3600.0, "VA s"),
-    "var": (1.0, "var"),
-    "varh": (3600.0, "var s"),
-    "V": (1.0, "kg m2 s-3 A-1"),
-    "Ah": (3600.0, "A s"),
-    "ohm": (1.0, "kg m2 s-3 A-2"),
-    "F": (1.0, "kg-1 m-2 s4 A2"),
-    "H": (1.0, "kg m2 s-2 A-2"),
-    "Hz": (1.0, "s-1"),
-    "l": (1e-3, "m3"),
-    "L": (1e-3, "m3"),
-    "rad": (1.0, "rad"),
-    "lm": (1.0, "cd"),
+    "m": (1.0, "m"), "g": (1e-3, "kg"), "s": (1.0, "s"), "A": (1.0, "A"), "K": (1.0, "K"),
+    "N": (1.0, "kg m s-2"), "Pa": (1.0, "kg m-1 s-2"), "bar": (1e5, "kg m-1 s-2"),
+    "J": (1.0, "kg m2 s-2"), "Nm": (1.0, "kg m2 s-2"),
+    "W": (1.0, "kg m2 s-3"), "Wh": (3600.0, "kg m2 s-2"),
+    "VA": (1.0, "VA"), "VAh": (3600.0, "VA s"), "var": (1.0, "var"), "varh": (3600.0, "var s"),
+    "V": (1.0, "kg m2 s-3 A-1"), "Ah": (3600.0, "A s"), "ohm": (1.0, "kg m2 s-3 A-2"),
+    "F": (1.0, "kg-1 m-2 s4 A2"), "H": (1.0, "kg m2 s-2 A-2"), "Hz": (1.0, "s-1"),
+    "l": (1e-3, "m3"), "L": (1e-3, "m3"), "rad": (1.0, "rad"), "lm": (1.0, "cd"),
     "lx": (1.0, "cd m-2"),
 }
 _WHOLE = {
-    "min": (60.0, "s"),
-    "h": (3600.0, "s"),
-    "d": (86400.0, "s"),
-    "ha": (1e4, "m2"),
-    "t": (1e3, "kg"),
-    "°C": (1.0, "K"),
-    "°": (math.pi / 180, "rad"),
-    "rpm": (1 / 60, "s-1"),
-    "%": (0.01, ""),
-    "ppm": (1e-6, ""),
+    "min": (60.0, "s"), "h": (3600.0, "s"), "d": (86400.0, "s"), "ha": (1e4, "m2"),
+    "t": (1e3, "kg"), "°C": (1.0, "K"), "°": (math.pi / 180, "rad"), "rpm": (1 / 60, "s-1"),
+    "%": (0.01, ""), "ppm": (1e-6, ""),
 }
 _SPELLINGS = {
-    "\N{OHM SIGN}": "ohm",
-    "\N{GREEK CAPITAL LETTER OMEGA}": "ohm",
-    "Ohm": "ohm",
-    "ohms": "ohm",
-    "\N{MICRO SIGN}": "u",
-    "\N{GREEK SMALL LETTER MU}": "u",
-    "VAr": "var",
-    "\N{DEGREE CELSIUS}": "°C",
-    "degC": "°C",
-    "deg": "°",
-    "²": "2",
-    "³": "3",
-    "^": "",
-    "·": " ",
-    "\N{DOT OPERATOR}": " ",
-    "*": " ",
-    "\N{MINUS SIGN}": "-",
+    "\N{OHM SIGN}": "ohm", "\N{GREEK CAPITAL LETTER OMEGA}": "ohm", "Ohm": "ohm", "ohms": "ohm",
+    "\N{MICRO SIGN}": "u", "\N{GREEK SMALL LETTER MU}": "u", "VAr": "var",
+    "\N{DEGREE CELSIUS}": "°C", "degC": "°C", "deg": "°", "²": "2", "³": "3", "^": "",
+    "·": " ", "\N{DOT OPERATOR}": " ", "*": " ", "\N{MINUS SIGN}": "-",
 }
+# fmt: on
 _ATOM = re.compile(r"([A-Za-z°%]+)(-?[0-9])?")
 _ATOMS = re.compile(rf"{_ATOM.pattern}(?:[ .]*{_ATOM.pattern})*")
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9,.].*)?")
@@ -460,10 +416,10 @@ def _unit_named(name: str) -> tuple[float, str] | None:
     if name in _WHOLE:
         return _WHOLE[name]
     for length in (0, 1):
-        size = _PREFIXES.get(name[:length])
-        if size is not None and name[length:] in _PREFIXED:
+        power = _POWERS_OF_TEN.get(name[:length])
+        if power is not None and name[length:] in _PREFIXED:
             factor, kind = _PREFIXED[name[length:]]
-            return size * factor, kind
+            return 10.0**power * factor, kind
     return None
 
 
@@ -516,7 +472,9 @@ def read_answer(output: str, workspace: str = WORKSPACE) -> dict[str, object]:
     end (the last one counts). Links are not followed, nothing is waited for, and no more than
     1 MiB is read.
     """
-    path = Path(workspace, output)
+    path = Path(os.path.normpath(Path(workspace, output)))
+    if Path(workspace) not in path.parents:
+        raise ValueError(f"output: {output!r} is not below {workspace!r}; say which workspace")
     text = _text(path, Path(workspace))
     if not text.strip():
         raise Unusable(f"{path} is empty")

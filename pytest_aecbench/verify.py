@@ -111,7 +111,7 @@ class Number(Field):
         for name, share in (("rel", rel), ("abs", abs)):
             if _finite(name, share) < 0:
                 raise ValueError(f"{name}: {share!r} is not valid; use a number from 0")
-        if rel and not expected:
+        if rel and not (expected or abs):
             raise ValueError(f"rel: {rel!r} of 0 allows nothing; use abs")
         if _finite("near", near) < 1 or (near > 1 and not (rel or abs)):
             raise ValueError(f"near: {near!r} is not valid; use a number above 1 and a tolerance")

@@ -310,6 +310,7 @@ def test_the_wider_of_two_tolerances_counts() -> None:
     field = Number(10, rel=0.01, abs=0.5)
     assert [score(field, value) for value in (10.4, 9.5, 10.6)] == [1, 1, 0]
     assert field.tolerance == "±1 % or ±0.5"
+    assert score(Number(0, rel=0.01, abs=0.5), 0.5) == 1  # one that happens to come to nothing
 
 
 def test_near_misses_earn_half_where_asked_for() -> None:

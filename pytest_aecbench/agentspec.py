@@ -13,6 +13,7 @@ from pytest_aecbench.variables import expand_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["HARNESS", "NAME", "AgentSpec", "JSONValue", "agents_from", "parse_agents"]
 
@@ -22,6 +23,8 @@ NAME = "[A-Za-z0-9_.:-]+"
 HARNESS = r"[A-Za-z_][\w.-]*"
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<spec>.+)", re.DOTALL)
+# harness -> the parameter that all after its colon is, and what that is
+_TAKES = {"command": ("command", "shell command"), "replay": ("path", "file or directory")}
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -30,6 +33,8 @@ class AgentSpec:
     """A named way to attempt a task; the name is for people, the rest is its identity.
 
     ``client`` is as the user wrote it, with the names of variables and not their values.
+    ``source`` is where on this host its content is, for an agent that repeats some; where that
+    is does not matter, so it is no part of the identity either.
     """
 
     name: str
@@ -38,6 +43,7 @@ class AgentSpec:
     parameters: Mapping[str, JSONValue] = field(default_factory=dict)
     system_prompt: str | None = None
     client: Mapping[str, JSONValue] = field(default_factory=dict)
+    source: Path | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
@@ -65,7 +71,7 @@ class AgentSpec:
 
 
 def parse_agents(texts: Sequence[str], where: str) -> tuple[AgentSpec, ...]:
-    """Read agents as the user types them: ``[NAME=]HARNESS[:MODEL]`` or ``command:SHELL``."""
+    """Read agents as the user types them: ``[NAME=]HARNESS[:MODEL]``, or ``command:SHELL``."""
     agents = [_parse(text, where) for text in texts]
     return _distinct(agents, where, [f", as in 'other={_unnamed(text)}'" for text in texts])
 
@@ -78,10 +84,11 @@ def agents_from(
     for index, entry in enumerate(entries):
         here = f"{where}.{index}"
         harness, parameters = entry["harness"], entry.get("parameters") or {}
-        if harness == "command" and not str(parameters.get("command") or "").strip():
-            raise SettingsError(f"{here}.parameters.command: missing; write a shell command there")
+        needed, what = _TAKES.get(harness, (None, ""))
+        if needed and not str(parameters.get(needed) or "").strip():
+            raise SettingsError(f"{here}.parameters.{needed}: missing; write a {what} there")
         model = expand_in(entry.get("model"), f"{here}.model", environ)
-        about = str(parameters["command"]) if harness == "command" else model
+        about = str(parameters[needed]) if needed else model
         agent = AgentSpec(
             entry.get("name") or (f"{harness}:{_slug(about)}" if about else harness),
             harness,
@@ -127,13 +134,14 @@ def _parse(text: str, where: str) -> AgentSpec:
     if not re.fullmatch(HARNESS, harness):
         raise SettingsError(
             f"{where}: {text!r} does not name an agent; use HARNESS, HARNESS:MODEL, "
-            "command:SHELL or a dotted path, with NAME= before it if you like"
+            "command:SHELL, replay:PATH or a dotted path, with NAME= before it if you like"
         )
-    if harness == "command":
+    if harness in _TAKES:
+        parameter, what = _TAKES[harness]
         if not rest.strip():
-            raise SettingsError(f"{where}: {text!r} has no command; use command:<shell command>")
-        name = f"command:{_slug(rest)}"
-        agent = AgentSpec(name, harness, parameters={"command": rest})
+            raise SettingsError(f"{where}: {text!r} has no {parameter}; use {harness}:<{what}>")
+        name = f"{harness}:{_slug(rest)}"
+        agent = AgentSpec(name, harness, parameters={parameter: rest})
     else:
         name = f"{harness}:{_slug(rest)}" if rest else harness
         agent = AgentSpec(name, harness, model=rest or None)

@@ -6,11 +6,12 @@ What they need is imported when they run, since every pytest run on the machine 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.config import settings_of
+from pytest_aecbench.config import is_worker, settings_of
 from pytest_aecbench.nodes import TaskFile, TrialItem
 
 if TYPE_CHECKING:
@@ -97,14 +98,17 @@ def aec_sandbox(
     with aec_trial.timed("launch"):
         stages.stage_inputs(aec_trial)
         sandbox = stages.launch(aec_trial, aec_backend, aec_image, aec_trial.workspace_dir)
+    if request.config.getoption("capture") == "no" and not is_worker(request.config):
+        from pytest_aecbench.echoing import Echo
+
+        sandbox.echo = Echo(aec_trial.scrubber, partial(print, end="", flush=True))
     if notes := getattr(aec_backend, "notes", None):
         aec_trial.warnings.extend(notes(aec_image))
     yield sandbox
-    if aec_trial.settings.keep != "none" and _is_wanted(request.node):
-        # Shown with what else the trial printed.
-        request.node.add_report_section("teardown", "kept sandbox", sandbox.keep())
-    with aec_trial.timed("teardown"):
-        sandbox.close()
+    keep = aec_trial.settings.keep != "none" and _is_wanted(request.node)
+    entrance = stages.end(aec_trial, sandbox, keep=keep)
+    if keep:  # shown with what else the trial printed
+        request.node.add_report_section("teardown", "kept sandbox", entrance)
 
 
 def _is_wanted(item: TrialItem) -> bool:

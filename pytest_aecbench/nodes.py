@@ -347,9 +347,14 @@ class TrialItem(pytest.Function):
         if not self.config.option.setupplan:
             settings = settings_of(self.config)
             self.attempt += 1
+            agent = self.agent
+            if agent.harness == "replay" and settings.evaluate is None:
+                from pytest_aecbench.agents.replay import pinned
+
+                agent = pinned(agent, self.task, settings.root)
             self.trial = Trial(
                 self.task,
-                self.agent,
+                agent,
                 self.repetition,
                 settings,
                 self.attempt,

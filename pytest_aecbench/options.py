@@ -27,6 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="[NAME=]AGENT",
         help="an agent to run; repeat for several. oracle (runs the task's solution, the default), "
         "nop (does nothing), 'command:SHELL' (a shell command run by bash in /workspace), "
+        "replay:PATH (a file as the task's output, or a directory as its workspace, from the task "
+        "or the project; {task_id} in PATH is the task's), "
         "HARNESS:MODEL, or the dotted path of an agent class. ini: aec_agent",
     )
     add(

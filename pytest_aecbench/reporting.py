@@ -56,3 +56,15 @@ def pytest_terminal_summary(
     for line in summary_lines(trials, results.wall_sec):
         terminalreporter.write_line(line)
     terminalreporter.write_line(f"records in {settings.shown(settings.experiment_ledger)}")
+    if settings.keep != "none":
+        _say_what_is_kept(terminalreporter)
+
+
+def _say_what_is_kept(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what pytest shows of failed trials, but not of others."""
+    failed = {report.nodeid for report in terminalreporter.stats.get("failed", [])}
+    for report in terminalreporter.stats.get("", []):
+        for name, text in getattr(report, "sections", ()):
+            if "kept sandbox" in name and report.nodeid not in failed:
+                terminalreporter.section(f"kept sandbox: {report.nodeid}", "-")
+                terminalreporter.write_line(text)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.backends import CollectedArtifacts, ComputeBackend, TrialHandle
+    from pytest_aecbench.echoing import Echo
 
 __all__ = ["Sandbox"]
 
@@ -25,6 +26,7 @@ class Sandbox:
         self.handle = handle
         self.env = dict(env or {})
         self.user: str | None = None
+        self.echo: Echo | None = None
 
     def execute(
         self,
@@ -52,8 +54,12 @@ class Sandbox:
             user=user or self.user,
             uploads=uploads or {},
             exclusive=exclusive,
+            on_output=self.echo,
         )
-        return self.backend.execute_trial(handle=self.handle, request=request)
+        result = self.backend.execute_trial(handle=self.handle, request=request)
+        if self.echo is not None:
+            self.echo.end(result)
+        return result
 
     def collect(self) -> CollectedArtifacts:
         """Bring the working directory and the logs to the host."""

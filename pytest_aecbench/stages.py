@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["attempt", "check_space", "collect", "launch", "verify"]
+__all__ = ["attempt", "check_space", "collect", "end", "launch", "stage_inputs", "verify"]
+
+_COPY = "verifier-workspace"
 
 
 def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Path) -> Sandbox:
@@ -97,22 +99,45 @@ def _verify_separately(
     with trial.timed("collect"):
         sandbox.execute("true", exclusive=True)
     collect(trial, sandbox)
-    copy = trial.directory / "verifier-workspace"
+    copy = trial.directory / _COPY
     with _transferring(copy):
         shutil.copytree(trial.workspace_dir, copy, symlinks=True)
     try:
         with trial.timed("launch"):
-            fresh = launch(trial, backend, image, copy)
-            fresh.user = sandbox.user
-        try:
-            _run_verifier(trial, fresh)
-            with trial.timed("collect"), _transferring(trial.logs_dir):
-                _replace(fresh.collect().logs / "verifier", trial.logs_dir / "verifier")
-        finally:
-            fresh.close()
+            fresh = trial.verifier_sandbox = launch(trial, backend, image, copy)
+            fresh.user, fresh.echo = sandbox.user, sandbox.echo
+        _run_verifier(trial, fresh)
+        with trial.timed("collect"), _transferring(trial.logs_dir):
+            _replace(fresh.collect().logs / "verifier", trial.logs_dir / "verifier")
     finally:
-        shutil.rmtree(copy, ignore_errors=True)
+        if trial.settings.keep == "none":
+            _end_verification(trial)
     return _read(trial)
+
+
+def _end_verification(trial: Trial) -> None:
+    """Remove the sandbox that the verifier had to itself, if it had one."""
+    if trial.verifier_sandbox is not None:
+        trial.verifier_sandbox.close()
+        trial.verifier_sandbox = None
+    shutil.rmtree(trial.directory / _COPY, ignore_errors=True)
+
+
+def end(trial: Trial, sandbox: Sandbox, *, keep: bool) -> str:
+    """Remove the trial's sandboxes, or let go of them; return how to enter those that are kept."""
+    entrances = []
+    if keep:
+        sandboxes = (trial.verifier_sandbox, sandbox)
+        entrances = [one.keep() for one in sandboxes if one is not None]
+    with trial.timed("teardown"):
+        try:
+            if not keep:
+                _end_verification(trial)
+            elif trial.verifier_sandbox is not None:
+                trial.verifier_sandbox.close()
+        finally:
+            sandbox.close()
+    return "\n\n".join(entrances)
 
 
 def _run_verifier(trial: Trial, sandbox: Sandbox) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.datasets.inuse import DatasetInUse
     from pytest_aecbench.record import TrialRecord
     from pytest_aecbench.reward import Reward
+    from pytest_aecbench.sandbox import Sandbox
     from pytest_aecbench.scrubbing import Scrubber
     from pytest_aecbench.settings import Settings
     from pytest_aecbench.task import Task
@@ -51,6 +52,7 @@ class Trial:
     image: str | None = None
     agent_result: AgentResult | None = None
     verification: BackendExecutionResult | None = None
+    verifier_sandbox: Sandbox | None = None  # where it had one to itself that may be kept
     reward: Reward | None = None
     collected: bool = False
     kept: bool = False

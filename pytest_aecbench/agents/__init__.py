@@ -77,4 +77,5 @@ AGENTS = {
     "command": "pytest_aecbench.agents.command.CommandAgent",
     "nop": "pytest_aecbench.agents.nop.NopAgent",
     "oracle": "pytest_aecbench.agents.oracle.OracleAgent",
+    "replay": "pytest_aecbench.agents.replay.ReplayAgent",
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 __all__ = [
@@ -39,7 +39,8 @@ class BackendExecutionRequest:
     ``command`` is given to ``bash -c``. ``uploads`` maps absolute sandbox paths to host files or
     directories; they are placed before the command runs, and a directory replaces whatever was at
     its target. With ``exclusive``, every process that earlier requests left behind is killed
-    before anything else happens. ``cwd`` of None is the image's working directory.
+    before anything else happens. ``cwd`` of None is the image's working directory. A backend that
+    can gives ``on_output`` what the command prints, while it does.
     """
 
     command: str
@@ -49,6 +50,7 @@ class BackendExecutionRequest:
     user: str | None = None
     uploads: Mapping[str, Path] = field(default_factory=dict)
     exclusive: bool = False
+    on_output: Callable[[bytes], object] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

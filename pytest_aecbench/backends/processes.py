@@ -34,13 +34,14 @@ def run(
     stdin: IO[bytes] | None = None,
     timeout_sec: float | None = None,
     on_start: Callable[[int], object] | None = None,
+    on_output: Callable[[bytes], object] | None = None,
 ) -> BackendExecutionResult:
     """Run ``argv``, calling ``kill`` with its process id at the deadline or when interrupted.
 
     What it leaves running keeps its output streams and may go on writing to them.
     """
     started = time.monotonic()
-    streams = (_Stream(), _Stream())
+    streams = (_Stream(on_output), _Stream(on_output))
     try:
         process = _start(argv, streams, env=env, cwd=cwd, stdin=stdin)
         try:
@@ -140,8 +141,9 @@ def _pidfd(pid: int) -> int | None:
 class _Stream(CappedOutput):
     """One output pipe and the bytes kept of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_output: Callable[[bytes], object] | None) -> None:
         super().__init__()
+        self._on_output = on_output
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self.open = True
@@ -151,6 +153,8 @@ class _Stream(CappedOutput):
         with suppress(BlockingIOError):
             chunk = os.read(self.reader, _CHUNK) if self.open else b""
             self.open = bool(chunk)
+            if chunk and self._on_output:
+                self._on_output(chunk)
             self.keep(chunk)
         return self.open
 

@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
-from pytest_aecbench.cli import config, datasets, initialising, ledgers, reports, running, schema
+from pytest_aecbench.cli import (
+    config,
+    datasets,
+    initialising,
+    ledgers,
+    reports,
+    running,
+    schema,
+    tasks,
+)
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reaping import reap
 
@@ -41,6 +50,7 @@ app.command(
     "Example: aec-bench run-local electrical/voltage-drop --harness direct --model gpt-4.1-mini",
 )(running.run)
 app.command("evaluate", cls=running.PassingOn)(running.evaluate)
+app.add_typer(tasks.app, name="task")
 app.add_typer(datasets.app, name="dataset")
 app.add_typer(ledgers.app, name="ledger")
 app.add_typer(reports.app, name="report")

@@ -107,3 +107,17 @@ def test_what_was_left_in_one_place_can_be_verified_in_another(
         "eva": "docker",
     }
     assert containers_of(project.path) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_what_is_replayed_is_verified_and_heard(pytester: pytest.Pytester, kind: str) -> None:
+    project = Project(pytester, ())
+    dockerfile = {"environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /workspace\n"}
+    project.task(test_sh="echo judging; python3 /tests/verify.py", files=dockerfile)
+    given = project.path / ("given/output.jsonl" if kind == "directory" else "given")
+    given.parent.mkdir(exist_ok=True)
+    given.write_text('{"power_w": 24.0}')
+    result = project.run("--aec-backend=docker", "--aec-agent=replay:given", "-s")
+    result.assert_outcomes(failed=1)
+    assert project.record()["evaluation"]["reward"] == 0.35
+    assert "judging" in result.stdout.lines

@@ -14,6 +14,7 @@ import pytest
 from pytest_aecbench.machine import cores
 from pytest_aecbench.slots import slot
 from tests.project import SOLVE, Project
+from tests.stopping import start, wait_until
 
 SLOW = f"sleep 0.3; {SOLVE}"
 

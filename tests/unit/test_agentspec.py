@@ -18,6 +18,8 @@ from pytest_aecbench.errors import SettingsError
         ("mine=oracle", "mine", "oracle", None, {}),
         ("command:echo hi", "command:echo-hi", "command", None, {"command": "echo hi"}),
         ("command:A=1 ./x", "command:A-1-.-x", "command", None, {"command": "A=1 ./x"}),
+        ("replay:a/b.md", "replay:a-b.md", "replay", None, {"path": "a/b.md"}),
+        ("replay:x/{task_id}", "replay:x-task_id", "replay", None, {"path": "x/{task_id}"}),
         ("c=command:A=1 ./x", "c", "command", None, {"command": "A=1 ./x"}),
     ],
 )

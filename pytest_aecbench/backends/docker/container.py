@@ -188,6 +188,7 @@ class Container:
         cwd, command = request.cwd or str(self.workdir), request.command or ":"
         env = {**request.env, "AECBENCH_REQUEST": mark}
         with self._counted(mark), self._opened(user, env) as running:
+            running.stdout.on_output = running.stderr.on_output = request.on_output
             sent = archive if targets else None
             self._send(running, wanted, cwd, command, targets or [], sent)
             self._await(running, "started")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_aecbench.backends.capping import CappedOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Frames", "Output"]
 
@@ -66,6 +66,7 @@ class Output(CappedOutput):
         self._marker = f"\n{word} ended ".encode()
         self._pending = b""
         self.returncode: int | None = None
+        self.on_output: Callable[[bytes], object] | None = None
 
     def feed(self, data: bytes) -> None:
         """Take what came next; nothing counts any more once the stream has ended."""
@@ -86,3 +87,9 @@ class Output(CappedOutput):
         """Take what was held back, for it was no end."""
         self.keep(self._pending)
         self._pending = b""
+
+    def keep(self, data: bytes) -> None:
+        """Take what came next, and show it to whoever listens."""
+        if data and self.on_output:
+            self.on_output(data)
+        super().keep(data)

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
@@ -20,6 +21,7 @@ from pytest_aecbench.backends.local.collecting import tidy
 from pytest_aecbench.backends.local.killing import kill_marked
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
+from pytest_aecbench.backends.local.rerunning import rerun_script, verifies
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.local.shell import check_environment, find_tool
 from pytest_aecbench.backends.local.unbuilt import UnbuiltImage, digest_of, read_environment
@@ -61,6 +63,8 @@ class LocalBackend:
         self._hidden = tuple(path.resolve() for path in hidden)
         self._images: dict[str, UnbuiltImage] = {}
         self._running: dict[str, _Running] = {}
+        self._last: dict[str, BackendExecutionRequest] = {}  # by sandbox, as it was run
+        self._kept: set[str] = set()
         self._lock = threading.Lock()
 
     @classmethod
@@ -169,6 +173,7 @@ class LocalBackend:
             **request.env,
         }
         check_environment(env)
+        self._last[handle.handle_id] = replace(request, env=env)
         if request.exclusive:
             sandbox.kill_all()
         for target, source in request.uploads.items():
@@ -179,6 +184,7 @@ class LocalBackend:
             cwd=request.cwd,
             user=request.user,
             timeout_sec=request.timeout_sec,
+            on_output=request.on_output,
         )
 
     def _find(self, handle: TrialHandle) -> _Running:
@@ -195,13 +201,37 @@ class LocalBackend:
         skipped += [f"logs/{what}" for what in tidy(logs)]
         return CollectedArtifacts(workspace_dir, logs, tuple(skipped))
 
+    def keep(self, handle: TrialHandle) -> str:
+        """Let the sandbox's directories outlive its teardown; return how to go on with them."""
+        sandbox, _, workspace_dir = self._find(handle)
+        home = sandbox.layout.home
+        script = home / "rerun"
+        request = self._last.get(handle.handle_id)
+        text = rerun_script(sandbox, request)
+        script.write_text(text, encoding="utf-8", errors="surrogateescape")
+        self._kept.add(handle.handle_id)
+        what = "verifier" if verifies(request) else "last command"
+        return "\n".join(
+            (
+                f"tests and logs are in {home}, the workspace is {workspace_dir}",
+                f"run the {what} again: bash {script}",
+                f"look around: bash {script} bash",
+                f"remove it: rm -rf {home}",
+            )
+        )
+
     def teardown(self, *, handle: TrialHandle) -> None:
-        """Kill all that runs in the sandbox and remove its directories, but not its workspace."""
+        """Kill all that runs in the sandbox and remove its directories, but not its workspace.
+
+        One that is kept loses its processes alone.
+        """
         running = self._running.get(handle.handle_id)
         if running is not None:
             running.sandbox.close()
-            running.sandbox.layout.remove()
+            if handle.handle_id not in self._kept:
+                running.sandbox.layout.remove()
             self._running.pop(handle.handle_id, None)
+            self._last.pop(handle.handle_id, None)
 
     def concurrency(self) -> int:
         """Return how many trials at once are sensible here."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import shlex
 import signal
 import sys
 import tarfile
@@ -26,12 +27,16 @@ from pytest_aecbench.backends.local.layout import WORKSPACE, Layout, absolute
 from pytest_aecbench.backends.local.mounts import Mounts
 from pytest_aecbench.backends.local.placing import place
 from pytest_aecbench.backends.local.shell import bash_arguments, find_tool, resolve_user, tool_env
-from pytest_aecbench.backends.local.starting import FirstProcess, setup_script
+from pytest_aecbench.backends.local.starting import (
+    FirstProcess,
+    mounting_script,
+    setup_script,
+)
 from pytest_aecbench.backends.processes import run
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_aecbench.backends import BackendExecutionResult
 
@@ -79,11 +84,13 @@ class NamespaceSandbox:
         fstab, setup = layout.home / "fstab", layout.home / "setup"
         fstab.write_text("".join(f"{line}\n" for line in mounts.fstab))
         setup.write_text(setup_script(mounts, fstab, network=network))
+        self._mounting = mounting_script(mounts, fstab, network=network)
         spaces = ["mnt", "pid", *(["user"] if kind.user_namespace else [])]
         spaces += [] if network else ["net"]
         argv = [_tool("unshare"), *(_NAMESPACES[space] for space in spaces), "--fork"]
         argv += ["--kill-child", *(["--map-root-user"] if kind.user_namespace else [])]
-        self._first = FirstProcess([*argv, _tool("bash"), str(setup)], layout.home / "setup.log")
+        self._unshare = [*argv, _tool("bash")]
+        self._first = FirstProcess([*self._unshare, str(setup)], layout.home / "setup.log")
         self._descriptors: dict[str, int] = {}
         try:
             # Kept open, since the number of a process may come to mean another one.
@@ -111,6 +118,7 @@ class NamespaceSandbox:
         cwd: str | None = None,
         user: str | None = None,
         timeout_sec: float | None = None,
+        on_output: Callable[[bytes], object] | None = None,
     ) -> BackendExecutionResult:
         """Run ``bash -c command`` with exactly the environment ``env``."""
         with bash_arguments(command) as (arguments, stdin):
@@ -121,6 +129,7 @@ class NamespaceSandbox:
                 ids=self._ids(user),
                 timeout_sec=timeout_sec,
                 stdin=stdin,
+                on_output=on_output,
             )
 
     def _run(
@@ -132,24 +141,40 @@ class NamespaceSandbox:
         ids: tuple[int, int] = (0, 0),
         timeout_sec: float | None = None,
         stdin: IO[bytes] | None = None,
+        on_output: Callable[[bytes], object] | None = None,
     ) -> BackendExecutionResult:
         self.check_alive()
         marker = f"{self.layout.home.name}.{next(self._commands)}"
         argv = [
             *self._enter("root", "ns/mnt", "ns/net", "ns/pid", "ns/user"),
-            *(_tool("setpriv"), "--ambient-caps=-all", "--inh-caps=-all"),
-            f"--bounding-set={_CAPABILITIES}",
-            # Beyond the host's root, "/.." is what is mounted over it.
-            *(_tool("nsenter"), "--root=/..", "--wd=/..", *_as_user(ids)),
-            *("env", "-i", "-C", cwd, "--", f"{MARKER}={marker}"),
-            *(f"{name}={value}" for name, value in env.items()),
+            *_step_up(cwd, {MARKER: marker, **env}, ids),
             *(_tool("bash"), *arguments),
         ]
         kill = partial(kill_tree, marker=marker, init=self._first.pid)
-        result = run(argv, env=tool_env(), kill=kill, stdin=stdin, timeout_sec=timeout_sec)
+        result = run(
+            argv,
+            env=tool_env(),
+            kill=kill,
+            stdin=stdin,
+            timeout_sec=timeout_sec,
+            on_output=on_output,
+        )
         if result.returncode:
             self.check_alive(_DYING_SEC if result.returncode == _KILLED else 0)
         return result
+
+    def reentry(self, env: Mapping[str, str], cwd: str | None, user: str | None) -> list[str]:
+        """Return what a command line starts with to run in a sandbox like this one, made anew."""
+        words = _step_up(cwd or str(self.layout.workdir), env, self._ids(user))
+        log = shlex.quote(str(self.layout.home / "rerun.log"))
+        lines = [
+            f"exec 3>&2 2>{log}",  # some mounts may fail, which is nobody's concern
+            f"trap 'tail -n 1 {log} >&3' EXIT",
+            self._mounting,
+            "trap - EXIT; exec 2>&3 3>&-",
+            f'{shlex.join(words)} "$@"',
+        ]
+        return [*self._unshare, "-c", "\n".join(lines), "rerun"]
 
     def _enter(self, *names: str) -> list[str]:
         argv = [_tool("nsenter")]
@@ -216,6 +241,18 @@ class NamespaceSandbox:
         self._first.stop()
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
+
+
+def _step_up(cwd: str, env: Mapping[str, str], ids: tuple[int, int]) -> list[str]:
+    """Return what gives up capabilities at the host's root and goes on at the sandbox's."""
+    return [
+        *(_tool("setpriv"), "--ambient-caps=-all", "--inh-caps=-all"),
+        f"--bounding-set={_CAPABILITIES}",
+        # Beyond the host's root, "/.." is what is mounted over it.
+        *(_tool("nsenter"), "--root=/..", "--wd=/..", *_as_user(ids)),
+        *("env", "-i", "-C", cwd, "--"),
+        *(f"{name}={value}" for name, value in env.items()),
+    ]
 
 
 def _as_user(ids: tuple[int, int]) -> list[str]:

@@ -24,7 +24,7 @@ from pytest_aecbench.backends.processes import run
 from pytest_aecbench.errors import BackendError, LaunchError, TransferError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import PurePosixPath
 
     from pytest_aecbench.backends.local.layout import Layout
@@ -137,25 +137,38 @@ class RewritingSandbox:
         cwd: str | None = None,
         user: str | None = None,
         timeout_sec: float | None = None,
+        on_output: Callable[[bytes], object] | None = None,
     ) -> BackendExecutionResult:
         """Run ``bash -c command`` with exactly the environment ``env``, both rewritten."""
         if user and resolve_user(user)[0] != os.geteuid():
             raise BackendError(f"user: {user!r} is not available in mode 'rewriting'; use none")
         marker = f"{self.layout.home.name}.{next(self._commands)}"
-        rewritten = {name: self.rewrite(value) for name, value in env.items()}
         directory = self._host_path(cwd or str(self.layout.workdir))
         if not directory.is_dir():
             return BackendExecutionResult(125, stderr=f"cannot change directory to {cwd!r}\n")
         with bash_arguments(self.rewrite(command)) as (arguments, stdin):
             return run(
                 [find_tool("bash") or "bash", *arguments],
-                env={"TMPDIR": str(self.layout.home / "tmp"), **rewritten, MARKER: marker},
+                env={**self._rewritten(env), MARKER: marker},
                 cwd=directory,
                 stdin=stdin,
                 timeout_sec=timeout_sec,
                 kill=partial(kill_tree, marker=marker),
                 on_start=self._groups.add,
+                on_output=on_output,
             )
+
+    def _rewritten(self, env: Mapping[str, str]) -> dict[str, str]:
+        rewritten = {name: self.rewrite(value) for name, value in env.items()}
+        return {"TMPDIR": str(self.layout.home / "tmp"), **rewritten}
+
+    def reentry(self, env: Mapping[str, str], cwd: str | None, user: str | None) -> list[str]:
+        """Return what a command line starts with to run as if in this sandbox."""
+        directory = self._host_path(cwd or str(self.layout.workdir))
+        variables = [f"{name}={value}" for name, value in self._rewritten(env).items()]
+        bash = find_tool("bash") or "bash"
+        step = 'cd "$0" && exec "$@"'
+        return [bash, "-c", step, str(directory), "env", "-i", *variables]
 
     def _host_path(self, path: str) -> Path:
         located = self.layout.locate(path)

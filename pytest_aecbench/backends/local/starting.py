@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.backends.local.mounts import Mounts
 
-__all__ = ["FirstProcess", "setup_script"]
+__all__ = ["FirstProcess", "mounting_script", "setup_script"]
 
 _START_SEC = 20.0
 _STOP_SEC = 2.0
@@ -30,13 +30,28 @@ _LOOPBACK_UP = (
 
 
 def setup_script(mounts: Mounts, fstab: Path, *, network: bool) -> str:
-    """Return what the first process runs; it starts few programs, as these are what costs."""
-    root = mounts.root
+    """Return what the first process runs."""
     lines = [
         "trap '' HUP INT QUIT TERM",
         "read -r pid _ </proc/self/stat",  # from the host's /proc, so it is the host's number
-        'fail() { echo "$1" >&2; exit 1; }',
+        mounting_script(mounts, fstab, network=network),
+        "echo $pid",
+        "exec >/dev/null 2>&1",
+        "read -r && exit",  # told to end; a read with a time limit would leave zombies about
+        "kill -9 -1",  # left alone: whoever held it is dead and removes nothing any more
+        f"umount -l {_quote(mounts.scratch)}",
+        f"rm -rf {_quote(mounts.home)}",
     ]
+    return "\n".join(lines)
+
+
+def mounting_script(mounts: Mounts, fstab: Path, *, network: bool) -> str:
+    """Return what mounts the sandbox's root over the host's, in namespaces of its own.
+
+    It starts few programs, as these are what costs.
+    """
+    root = mounts.root
+    lines = ['fail() { echo "$1" >&2; exit 1; }']
     if mounts.made:
         lines.append(f"mount -n -t tmpfs -o mode=755 tmpfs {_quote(mounts.scratch)}")
         lines.append(f"mkdir {_quote(*mounts.made)}")
@@ -58,14 +73,6 @@ def setup_script(mounts: Mounts, fstab: Path, *, network: bool) -> str:
     if not network:
         up = ["ip", "link", "set", "lo", "up"]
         lines.append(_quote(*(up if find_tool("ip") else (sys.executable, "-c", _LOOPBACK_UP))))
-    lines += [
-        "echo $pid",
-        "exec >/dev/null 2>&1",
-        "read -r && exit",  # told to end; a read with a time limit would leave zombies about
-        "kill -9 -1",  # left alone: whoever held it is dead and removes nothing any more
-        f"umount -l {_quote(mounts.scratch)}",
-        f"rm -rf {_quote(mounts.home)}",
-    ]
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ import json
 import math
 from pathlib import Path
 
-from fieldcheck import Field, grade
+from aec_verify import Number, verify
 
 # The verifier keeps its own copies: those in the workspace belong to the agent.
 INPUTS = Path(__file__).parent / "inputs"
@@ -32,13 +32,13 @@ def width_each(mm_per_person: float, least: int) -> int:
 door, stair = width_each(5.0, 850), width_each(7.6, 1100)
 flow_time = persons / (1.3 * (door / 1000 - 0.30) * remaining)
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("total_occupants", persons, weight=0.3),
-        Field("exits_required", exits, weight=0.1, needs=("total_occupants",)),
-        Field("door_width_mm", door, weight=0.2),
-        Field("stair_width_mm", stair, weight=0.2),
-        Field("flow_time_s", flow_time, weight=0.2, relative=0.005),
-    ],
+verify(
+    {
+        "total_occupants": Number(persons, weight=0.3),
+        "exits_required": Number(exits, weight=0.1, needs="total_occupants"),
+        "door_width_mm": Number(door, weight=0.2),
+        "stair_width_mm": Number(stair, weight=0.2),
+        "flow_time_s": Number(flow_time, rel=0.005, weight=0.2),
+    },
+    output="/workspace/output.jsonl",
 )

@@ -6,7 +6,7 @@ import math
 from itertools import accumulate
 from pathlib import Path
 
-from fieldcheck import Field, grade
+from aec_verify import Flag, Number, verify
 
 # The verifier keeps its own copies: those in the workspace belong to the agent.
 INPUTS = Path(__file__).parent / "inputs"
@@ -56,21 +56,18 @@ leaving = (p_sat - p_out) / (depths[-1] - depths[interface])
 rate = climate["vapour_permeability_air_kg_msPa"] * (arriving - leaving) * 1000 * 3600
 dew = dew_point(p_in)
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("u_value_w_m2k", 1 / total, weight=0.15, relative=0.005),
-        Field("heat_flux_w_m2", flux, weight=0.1, relative=0.005),
-        Field(
-            "temperature_factor",
-            (temperatures[0] - outside["temperature_c"]) / difference,
-            weight=0.1,
-            relative=0.001,
+verify(
+    {
+        "u_value_w_m2k": Number(1 / total, rel=0.005, weight=0.15),
+        "heat_flux_w_m2": Number(flux, rel=0.005, weight=0.1),
+        "temperature_factor": Number(
+            (temperatures[0] - outside["temperature_c"]) / difference, rel=0.001, weight=0.1
         ),
-        Field("dew_point_c", dew, weight=0.15, absolute=0.05),
-        Field("surface_condensation", temperatures[0] < dew, weight=0.05, needs=("dew_point_c",)),
-        Field("interface_temperature_c", temperatures[interface], weight=0.15, absolute=0.03),
-        Field("condensing_interface", interface, weight=0.1, needs=("interface_temperature_c",)),
-        Field("condensation_g_m2_h", rate, weight=0.2, relative=0.005),
-    ],
+        "dew_point_c": Number(dew, abs=0.05, weight=0.15),
+        "surface_condensation": Flag(temperatures[0] < dew, weight=0.05, needs="dew_point_c"),
+        "interface_temperature_c": Number(temperatures[interface], abs=0.03, weight=0.15),
+        "condensing_interface": Number(interface, weight=0.1, needs="interface_temperature_c"),
+        "condensation_g_m2_h": Number(rate, rel=0.005, weight=0.2),
+    },
+    output="/workspace/output.jsonl",
 )

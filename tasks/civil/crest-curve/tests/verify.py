@@ -2,7 +2,7 @@
 
 import math
 
-from fieldcheck import Field, grade
+from aec_verify import Number, verify
 
 SPEED, REACTION, DECELERATION = 80.0, 2.0, 0.36  # km/h, s, -
 G1, G2 = 3.2, -2.4  # %
@@ -23,13 +23,13 @@ start_level = IP_LEVEL - G1 / 100 * adopted / 2
 x = G1 * adopted / difference
 level = start_level + G1 / 100 * x + (G2 - G1) / 100 * x**2 / (2 * adopted)
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("stopping_sight_distance_m", sight, weight=0.2, relative=0.005),
-        Field("min_length_m", length, weight=0.25, relative=0.005),
-        Field("adopted_length_m", adopted, weight=0.15, needs=("min_length_m",)),
-        Field("high_point_chainage_m", start_chainage + x, weight=0.2, absolute=0.05),
-        Field("high_point_level_m", level, weight=0.2, absolute=0.005),
-    ],
+verify(
+    {
+        "stopping_sight_distance_m": Number(sight, rel=0.005, weight=0.2),
+        "min_length_m": Number(length, rel=0.005, weight=0.25),
+        "adopted_length_m": Number(adopted, weight=0.15, needs="min_length_m"),
+        "high_point_chainage_m": Number(start_chainage + x, abs=0.05, weight=0.2),
+        "high_point_level_m": Number(level, abs=0.005, weight=0.2),
+    },
+    output="/workspace/output.jsonl",
 )

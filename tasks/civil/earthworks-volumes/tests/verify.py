@@ -5,7 +5,7 @@ import json
 import math
 from pathlib import Path
 
-from fieldcheck import Field, grade
+from aec_verify import Number, verify
 
 # The verifier keeps its own copies: those in the workspace belong to the agent.
 INPUTS = Path(__file__).parent / "inputs"
@@ -36,14 +36,14 @@ peak, peak_chainage = max(ordinates)
 loose = abs(balance) * material["bulking_factor"]
 loads = math.ceil(loose / material["truck_capacity_loose_m3"])
 
-grade(
-    "/workspace/volumes.json",
-    [
-        Field("cut_bank_m3", cut, weight=0.2, relative=0.001),
-        Field("fill_compacted_m3", fill, weight=0.2, relative=0.001),
-        Field("balance_bank_m3", balance, weight=0.2, absolute=1),
-        Field("peak_ordinate_m3", peak, weight=0.2, absolute=1),
-        Field("peak_chainage_m", peak_chainage, weight=0.1, needs=("peak_ordinate_m3",)),
-        Field("truck_loads", loads, weight=0.1, needs=("balance_bank_m3",)),
-    ],
+verify(
+    {
+        "cut_bank_m3": Number(cut, rel=0.001, weight=0.2),
+        "fill_compacted_m3": Number(fill, rel=0.001, weight=0.2),
+        "balance_bank_m3": Number(balance, abs=1, weight=0.2),
+        "peak_ordinate_m3": Number(peak, abs=1, weight=0.2),
+        "peak_chainage_m": Number(peak_chainage, weight=0.1, needs="peak_ordinate_m3"),
+        "truck_loads": Number(loads, weight=0.1, needs="balance_bank_m3"),
+    },
+    output="/workspace/volumes.json",
 )

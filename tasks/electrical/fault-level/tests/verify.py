@@ -2,7 +2,7 @@
 
 import math
 
-from fieldcheck import Field, grade
+from aec_verify import Flag, Number, verify
 
 U = 400.0  # V
 C = 1.05
@@ -38,13 +38,13 @@ z_db = z_msb + CABLE_LENGTH * complex(CABLE_R, CABLE_X)
 ik_msb, ip_msb = fault(z_msb)
 ik_db, ip_db = fault(z_db)
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("ik_msb_ka", ik_msb, weight=0.25, relative=0.005),
-        Field("ip_msb_ka", ip_msb, weight=0.15, relative=0.005),
-        Field("ik_db_ka", ik_db, weight=0.25, relative=0.005),
-        Field("ip_db_ka", ip_db, weight=0.15, relative=0.005),
-        Field("db_breakers_adequate", ik_db <= BREAKING_CAPACITY, weight=0.2, needs=("ik_db_ka",)),
-    ],
+verify(
+    {
+        "ik_msb_ka": Number(ik_msb, rel=0.005, weight=0.25),
+        "ip_msb_ka": Number(ip_msb, rel=0.005, weight=0.15),
+        "ik_db_ka": Number(ik_db, rel=0.005, weight=0.25),
+        "ip_db_ka": Number(ip_db, rel=0.005, weight=0.15),
+        "db_breakers_adequate": Flag(ik_db <= BREAKING_CAPACITY, weight=0.2, needs="ik_db_ka"),
+    },
+    output="/workspace/output.jsonl",
 )

@@ -4,7 +4,7 @@ import json
 import math
 from pathlib import Path
 
-from fieldcheck import Field, grade
+from aec_verify import Flag, Number, verify
 
 # The verifier keeps its own copies: those in the workspace belong to the agent.
 INPUTS = Path(__file__).parent / "inputs"
@@ -35,15 +35,15 @@ strings = min(
 array_kw = longest * strings * inverter["mppt_count"] * module["p_max_w"] / 1000
 ratio_ok = array_kw / inverter["p_ac_rated_kw"] <= inverter["max_dc_ac_ratio"]
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("v_oc_cold_v", v_oc_cold, weight=0.15, relative=0.002),
-        Field("v_mp_hot_v", v_mp_hot, weight=0.15, relative=0.002),
-        Field("max_modules_per_string", longest, weight=0.2),
-        Field("min_modules_per_string", shortest, weight=0.15),
-        Field("strings_per_mppt", strings, weight=0.1),
-        Field("array_dc_kw", array_kw, weight=0.15, relative=0.002),
-        Field("dc_ac_ratio_ok", ratio_ok, weight=0.1, needs=("array_dc_kw",)),
-    ],
+verify(
+    {
+        "v_oc_cold_v": Number(v_oc_cold, rel=0.002, weight=0.15),
+        "v_mp_hot_v": Number(v_mp_hot, rel=0.002, weight=0.15),
+        "max_modules_per_string": Number(longest, weight=0.2),
+        "min_modules_per_string": Number(shortest, weight=0.15),
+        "strings_per_mppt": Number(strings, weight=0.1),
+        "array_dc_kw": Number(array_kw, rel=0.002, weight=0.15),
+        "dc_ac_ratio_ok": Flag(ratio_ok, weight=0.1, needs="array_dc_kw"),
+    },
+    output="/workspace/output.jsonl",
 )

@@ -2,7 +2,7 @@
 
 import math
 
-from fieldcheck import Field, grade
+from aec_verify import Flag, Number, verify
 
 LINE_VOLTAGE = 400.0  # V
 CURRENT = 85.0  # A
@@ -19,12 +19,12 @@ drop = math.sqrt(3) * CURRENT * LENGTH * impedance
 percent = 100 * drop / LINE_VOLTAGE
 max_length = 1000 * (LIMIT / 100 * LINE_VOLTAGE) / (math.sqrt(3) * CURRENT * impedance)
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("voltage_drop_v", drop, weight=0.35, relative=0.005),
-        Field("voltage_drop_percent", percent, weight=0.25, relative=0.005),
-        Field("max_length_m", max_length, weight=0.2, relative=0.005),
-        Field("compliance", percent <= LIMIT, weight=0.2, needs=("voltage_drop_percent",)),
-    ],
+verify(
+    {
+        "voltage_drop_v": Number(drop, rel=0.005, weight=0.35),
+        "voltage_drop_percent": Number(percent, rel=0.005, weight=0.25),
+        "max_length_m": Number(max_length, rel=0.005, weight=0.2),
+        "compliance": Flag(percent <= LIMIT, weight=0.2, needs="voltage_drop_percent"),
+    },
+    output="/workspace/output.jsonl",
 )

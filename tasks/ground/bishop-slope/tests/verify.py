@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from fieldcheck import Field, grade
+from aec_verify import Flag, Number, verify
 
 # The verifier keeps its own copies: those in the workspace belong to the agent.
 INPUTS = Path(__file__).parent / "inputs"
@@ -75,13 +75,13 @@ def bishop(pore_factor: float) -> float:
 
 wet, dry = bishop(1.0), bishop(0.0)
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("driving_sum_kn_per_m", driving, weight=0.2, relative=0.005),
-        Field("fos_ordinary", ordinary(), weight=0.2, relative=0.005),
-        Field("fos_bishop", wet, weight=0.3, relative=0.005),
-        Field("fos_bishop_dry", dry, weight=0.2, relative=0.005),
-        Field("acceptable", wet >= REQUIRED, weight=0.1, needs=("fos_bishop",)),
-    ],
+verify(
+    {
+        "driving_sum_kn_per_m": Number(driving, rel=0.005, weight=0.2),
+        "fos_ordinary": Number(ordinary(), rel=0.005, weight=0.2),
+        "fos_bishop": Number(wet, rel=0.005, weight=0.3),
+        "fos_bishop_dry": Number(dry, rel=0.005, weight=0.2),
+        "acceptable": Flag(wet >= REQUIRED, weight=0.1, needs="fos_bishop"),
+    },
+    output="/workspace/output.jsonl",
 )

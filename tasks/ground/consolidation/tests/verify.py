@@ -2,7 +2,7 @@
 
 import math
 
-from fieldcheck import Field, grade
+from aec_verify import Flag, Number, verify
 
 WATER = 9.81  # kN/m3
 FILL_PRESSURE = 3.2 * 20.0  # kPa
@@ -48,14 +48,14 @@ degree = degree_of_consolidation(C_V * TIME / DRAINAGE_PATH**2)
 remaining = (1 - degree / 100) * settlement
 t90 = time_factor(90) * DRAINAGE_PATH**2 / C_V
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("stress_mid_clay_kpa", initial_stress(6.0), weight=0.15, relative=0.005),
-        Field("settlement_mm", settlement, weight=0.3, relative=0.01),
-        Field("degree_percent", degree, weight=0.2, relative=0.005),
-        Field("t90_years", t90, weight=0.1, relative=0.005),
-        Field("remaining_mm", remaining, weight=0.15, relative=0.01),
-        Field("acceptable", remaining <= LIMIT, weight=0.1, needs=("remaining_mm",)),
-    ],
+verify(
+    {
+        "stress_mid_clay_kpa": Number(initial_stress(6.0), rel=0.005, weight=0.15),
+        "settlement_mm": Number(settlement, rel=0.01, weight=0.3),
+        "degree_percent": Number(degree, rel=0.005, weight=0.2),
+        "t90_years": Number(t90, rel=0.005, weight=0.1),
+        "remaining_mm": Number(remaining, rel=0.01, weight=0.15),
+        "acceptable": Flag(remaining <= LIMIT, weight=0.1, needs="remaining_mm"),
+    },
+    output="/workspace/output.jsonl",
 )

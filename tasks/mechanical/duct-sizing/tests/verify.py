@@ -2,7 +2,7 @@
 
 import math
 
-from fieldcheck import Field, grade
+from aec_verify import Number, verify
 
 FLOW, DENSITY, VISCOSITY, ROUGHNESS = 1.10, 1.20, 18.1e-6, 0.09e-3
 DIAMETERS = (250, 280, 315, 355, 400, 450, 500, 560, 630)  # mm
@@ -43,15 +43,15 @@ width = WIDTH_STEP
 while circular_equivalent(width, HEIGHT) < diameter:
     width += WIDTH_STEP
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("diameter_mm", diameter, weight=0.2),
-        Field("velocity_m_s", velocity, weight=0.1, relative=0.005),
-        Field("friction_factor", f, weight=0.15, relative=0.005),
-        Field("friction_rate_pa_m", rate, weight=0.15, relative=0.01),
-        Field("pressure_drop_pa", drop, weight=0.15, relative=0.005),
-        Field("fan_power_w", power, weight=0.1, relative=0.005),
-        Field("rectangular_width_mm", width, weight=0.15, needs=("diameter_mm",)),
-    ],
+verify(
+    {
+        "diameter_mm": Number(diameter, weight=0.2),
+        "velocity_m_s": Number(velocity, rel=0.005, weight=0.1),
+        "friction_factor": Number(f, rel=0.005, weight=0.15),
+        "friction_rate_pa_m": Number(rate, rel=0.01, weight=0.15),
+        "pressure_drop_pa": Number(drop, rel=0.005, weight=0.15),
+        "fan_power_w": Number(power, rel=0.005, weight=0.1),
+        "rectangular_width_mm": Number(width, weight=0.15, needs="diameter_mm"),
+    },
+    output="/workspace/output.jsonl",
 )

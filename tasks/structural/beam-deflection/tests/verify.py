@@ -1,6 +1,6 @@
 """Expected answer: moment, shear and elastic deflection of a simply supported beam."""
 
-from fieldcheck import Field, grade
+from aec_verify import Flag, Number, verify
 
 SPAN = 7.2  # m
 UNIFORM_G, UNIFORM_Q, POINT_Q = 6.5, 9.0, 20.0  # kN/m, kN/m, kN
@@ -23,18 +23,17 @@ utilisation = moment / MOMENT_CAPACITY
 w, p = combine(1.0, 0.7)
 deflection = 5 * w * SPAN**4 / (384 * E * I) + p * SPAN**3 / (48 * E * I)
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("design_moment_knm", moment, weight=0.25, relative=0.005),
-        Field("design_shear_kn", shear, weight=0.15, relative=0.005),
-        Field("moment_utilisation", utilisation, weight=0.15, relative=0.005),
-        Field("deflection_mm", 1000 * deflection, weight=0.3, relative=0.005),
-        Field(
-            "adequate",
+verify(
+    {
+        "design_moment_knm": Number(moment, rel=0.005, weight=0.25),
+        "design_shear_kn": Number(shear, rel=0.005, weight=0.15),
+        "moment_utilisation": Number(utilisation, rel=0.005, weight=0.15),
+        "deflection_mm": Number(1000 * deflection, rel=0.005, weight=0.3),
+        "adequate": Flag(
             utilisation <= 1 and deflection <= DEFLECTION_LIMIT,
             weight=0.15,
             needs=("moment_utilisation", "deflection_mm"),
         ),
-    ],
+    },
+    output="/workspace/output.jsonl",
 )

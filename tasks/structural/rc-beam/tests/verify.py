@@ -2,7 +2,7 @@
 
 import math
 
-from fieldcheck import Field, grade
+from aec_verify import Number, verify
 
 SPAN, SUPPORT_WIDTH = 7.5, 0.3  # m
 B, H, COVER, LINK, BAR = 300.0, 600.0, 35.0, 8.0, 25.0  # mm
@@ -47,16 +47,16 @@ spacing = min(
     a_sw / (0.08 * math.sqrt(F_CK) / F_YK * B),
 )
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("m_ed_knm", m_ed, weight=0.1, relative=0.005),
-        Field("as_required_mm2", as_required, weight=0.2, relative=0.005),
-        Field("bar_count", bar_count, weight=0.1, needs=("as_required_mm2",)),
-        Field("m_rd_knm", m_rd, weight=0.15, relative=0.005),
-        Field("v_ed_kn", v_ed, weight=0.1, relative=0.005),
-        Field("v_rd_c_kn", v_rd_c / 1000, weight=0.1, relative=0.005),
-        Field("v_rd_max_kn", v_rd_max / 1000, weight=0.1, relative=0.005),
-        Field("link_spacing_mm", 25 * int(spacing // 25), weight=0.15, needs=("v_ed_kn",)),
-    ],
+verify(
+    {
+        "m_ed_knm": Number(m_ed, rel=0.005, weight=0.1),
+        "as_required_mm2": Number(as_required, rel=0.005, weight=0.2),
+        "bar_count": Number(bar_count, weight=0.1, needs="as_required_mm2"),
+        "m_rd_knm": Number(m_rd, rel=0.005, weight=0.15),
+        "v_ed_kn": Number(v_ed, rel=0.005, weight=0.1),
+        "v_rd_c_kn": Number(v_rd_c / 1000, rel=0.005, weight=0.1),
+        "v_rd_max_kn": Number(v_rd_max / 1000, rel=0.005, weight=0.1),
+        "link_spacing_mm": Number(25 * int(spacing // 25), weight=0.15, needs="v_ed_kn"),
+    },
+    output="/workspace/output.jsonl",
 )

@@ -2,7 +2,7 @@
 
 import math
 
-from fieldcheck import Field, grade
+from aec_verify import Flag, Number, verify
 
 DISCHARGE, WIDTH = 24.0, 5.0  # m3/s, m
 CHUTE_SLOPE, CHUTE_N = 0.060, 0.014
@@ -35,15 +35,15 @@ loss = (y2 - y1) ** 3 / (4 * y1 * y2)
 power = DENSITY * G * DISCHARGE * loss / 1000
 tailwater = normal_depth(CHANNEL_SLOPE, CHANNEL_N)
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("depth_1_m", y1, weight=0.2, relative=0.005),
-        Field("froude_1", froude, weight=0.15, relative=0.01),
-        Field("depth_2_m", y2, weight=0.15, relative=0.005),
-        Field("energy_loss_m", loss, weight=0.1, relative=0.01),
-        Field("power_kw", power, weight=0.1, relative=0.01),
-        Field("tailwater_depth_m", tailwater, weight=0.2, relative=0.005),
-        Field("swept_out", tailwater < y2, weight=0.1, needs=("depth_2_m", "tailwater_depth_m")),
-    ],
+verify(
+    {
+        "depth_1_m": Number(y1, rel=0.005, weight=0.2),
+        "froude_1": Number(froude, rel=0.01, weight=0.15),
+        "depth_2_m": Number(y2, rel=0.005, weight=0.15),
+        "energy_loss_m": Number(loss, rel=0.01, weight=0.1),
+        "power_kw": Number(power, rel=0.01, weight=0.1),
+        "tailwater_depth_m": Number(tailwater, rel=0.005, weight=0.2),
+        "swept_out": Flag(tailwater < y2, weight=0.1, needs=("depth_2_m", "tailwater_depth_m")),
+    },
+    output="/workspace/output.jsonl",
 )

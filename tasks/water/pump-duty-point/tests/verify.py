@@ -2,7 +2,7 @@
 
 import math
 
-from fieldcheck import Field, grade
+from aec_verify import Flag, Number, verify
 
 G, DENSITY, VISCOSITY = 9.81, 992.2, 0.658e-6
 ROUGHNESS = 0.15e-3  # m
@@ -55,14 +55,14 @@ power = DENSITY * G * flow * head / efficiency / 1000
 available = (ATMOSPHERE - VAPOUR) / (DENSITY * G) - AXIS_HEIGHT - pipe_loss(flow, SUCTION)
 margin = available - (1.6 + 0.0006 * litres**2)
 
-grade(
-    "/workspace/output.jsonl",
-    [
-        Field("flow_l_s", litres, weight=0.3, relative=0.005),
-        Field("head_m", head, weight=0.2, relative=0.005),
-        Field("shaft_power_kw", power, weight=0.15, relative=0.01),
-        Field("npsh_available_m", available, weight=0.15, relative=0.01),
-        Field("npsh_margin_m", margin, weight=0.1, absolute=0.05),
-        Field("suction_safe", margin >= REQUIRED_MARGIN, weight=0.1, needs=("npsh_margin_m",)),
-    ],
+verify(
+    {
+        "flow_l_s": Number(litres, rel=0.005, weight=0.3),
+        "head_m": Number(head, rel=0.005, weight=0.2),
+        "shaft_power_kw": Number(power, rel=0.01, weight=0.15),
+        "npsh_available_m": Number(available, rel=0.01, weight=0.15),
+        "npsh_margin_m": Number(margin, abs=0.05, weight=0.1),
+        "suction_safe": Flag(margin >= REQUIRED_MARGIN, weight=0.1, needs="npsh_margin_m"),
+    },
+    output="/workspace/output.jsonl",
 )

@@ -1,0 +1,55 @@
+"""The agent that repeats: what somebody wrote before stands in for an agent's work."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.agents import AgentLimits, AgentResult
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.task import task_digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_aecbench.agentspec import AgentSpec
+    from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.task import Task
+
+__all__ = ["ReplayAgent", "pinned"]
+
+
+class ReplayAgent:
+    """Puts a file in place of the task's output, or a directory in place of its workspace."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self.path = str(spec.parameters["path"])
+        self.source = spec.source
+
+    def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
+        """Put it there."""
+        if self.source is None:
+            raise SettingsError(
+                f"--aec-agent: replay: {self.path!r} is neither in {task.task_id} nor in the "
+                "project; use the path of a file or directory"
+            )
+        target = task.workdir if self.source.is_dir() else task.output_path
+        execution = sandbox.execute(
+            "true", timeout_sec=limits.timeout_sec, uploads={str(target): self.source}
+        )
+        return AgentResult.from_execution(execution)
+
+
+def pinned(spec: AgentSpec, task: Task, root: Path) -> AgentSpec:
+    """Find what is replayed for this task; its digest makes another content another agent."""
+    name = str(spec.parameters["path"]).replace("{task_id}", task.task_id)
+    found = next((path for path in (task.path / name, root / name) if path.exists()), None)
+    if found is None:
+        return spec
+    source = found.resolve()
+    if source.is_dir():
+        digest = task_digest(source)
+    else:
+        digest = f"sha256:{hashlib.sha256(source.read_bytes()).hexdigest()}"
+    return replace(spec, parameters={**spec.parameters, "digest": digest}, source=source)

@@ -29,9 +29,12 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give the template its agents and repetitions."""
+    """Give the template its agents and repetitions, or its checks."""
     if isinstance(metafunc.definition.parent, TaskFile):
         settings = settings_of(metafunc.config)
+        if settings.checks:
+            metafunc.parametrize("check", settings.checks)
+            return
         names = [agent.name for agent in settings.agents]
         metafunc.parametrize("agent", settings.agents, ids=names)
         metafunc.parametrize("repetition", range(1, settings.repetitions + 1))

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_aecbench.config import expect_trials, has_trials, is_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
-from pytest_aecbench.nodes import TrialItem, is_trial
+from pytest_aecbench.nodes import SandboxItem, needs_sandbox
 from pytest_aecbench.reusing import reusable_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     config = session.config
     if config.option.collectonly or config.option.setupplan:
         return
-    if any(isinstance(item, TrialItem) for item in session.items):
+    if any(isinstance(item, SandboxItem) for item in session.items):
         _treat_sigterm_as_ctrl_c()
         if is_worker(config):
             expect_trials(config)
@@ -39,7 +39,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Set pytest-timeout above all deadlines of a trial, for the case that one of them fails."""
     config = item.config
     if (
-        isinstance(item, TrialItem)
+        isinstance(item, SandboxItem)
         and config.pluginmanager.hasplugin("timeout")
         and not config.getoption("timeout")
         and not config.getini("timeout")
@@ -53,7 +53,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: WorkerController, ids: Sequence[str]) -> None:
     """Check what trials need, where workers run them."""
-    if not has_trials(node.config) and any(map(is_trial, ids)):
+    if not has_trials(node.config) and any(map(needs_sandbox, ids)):
         _treat_sigterm_as_ctrl_c()
         _check(node.config)
 
@@ -94,6 +94,7 @@ def _treat_sigterm_as_ctrl_c() -> None:
 def _check(config: pytest.Config) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
     from pytest_aecbench import underway
+    from pytest_aecbench.checks.ledger import CHECKS
     from pytest_aecbench.ledger import Ledger
     from pytest_aecbench.lookup import backend_of
 
@@ -106,7 +107,8 @@ def _check(config: pytest.Config) -> None:
             raise SettingsError(f"--aec-keep: {settings.backend} keeps no sandboxes; leave it out")
         if reap := getattr(backend, "reap", None):
             reap()
-        Ledger(settings.ledger_root).check_writable(settings.experiment_id)
+        directory = CHECKS if settings.checks else settings.experiment_id
+        Ledger(settings.ledger_root).check_writable(directory)
         left_behind = underway.recover(settings.ledger_root)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
@@ -115,7 +117,8 @@ def _check(config: pytest.Config) -> None:
     if reporter is not None and reporter.verbosity >= 0:
         describe = getattr(backend, "describe", None)
         reporter.ensure_newline()
-        reporter.write_line(f"aec: experiment {settings.experiment_id}")
+        if not settings.checks:
+            reporter.write_line(f"aec: experiment {settings.experiment_id}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
         if settings.resume:
             count = len(reusable_of(config))

@@ -49,6 +49,7 @@ class Settings:
     max_error_rate: float | None
     summary_md: str | None
     progress_sec: float
+    checks: tuple[str, ...]
     resume: bool
     rerun: str
     keep: str
@@ -111,6 +112,7 @@ def resolve(
         max_error_rate=settle("max_error_rate", None, _share),
         summary_md=settle("summary_md", None, _optional_text),
         progress_sec=settle("progress_sec", 60, _seconds),
+        checks=settle("checks", None, _checks),
         resume="resume" in given,
         rerun=settle("rerun", "error", _choice(RERUN)),
         keep=settle("keep", "none", _choice(KEEP)),
@@ -134,6 +136,14 @@ def _gate(value: object, where: str) -> Gate | None:
     from pytest_aecbench.gates import parse_gate
 
     return parse_gate(str(value), where)
+
+
+def _checks(value: object, where: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    from pytest_aecbench.checks import parse_checks
+
+    return parse_checks(str(value), where)
 
 
 def _flag(value: object, where: str) -> bool:

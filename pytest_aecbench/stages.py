@@ -20,18 +20,28 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["attempt", "collect", "launch", "verify"]
+__all__ = ["attempt", "collect", "launch", "stage_inputs", "verify", "verify_here"]
 
 
-def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Path) -> Sandbox:
-    """Start a sandbox whose working directory starts with what ``workspace_dir`` holds."""
+def launch(
+    trial: Trial,
+    backend: ComputeBackend,
+    image: str,
+    workspace_dir: Path,
+    *,
+    network: bool | None = None,
+) -> Sandbox:
+    """Start a sandbox whose working directory starts with what ``workspace_dir`` holds.
+
+    ``network`` of None is as the task says.
+    """
     config = trial.task.config.environment
     env = trial.task.environment_env()
     limits = Limits(
         cpus=config.cpus,
         memory_mb=config.memory_mb,
         storage_mb=config.storage_mb,
-        network=config.allow_internet,
+        network=config.allow_internet if network is None else network,
         lifetime_sec=trial.agent_timeout_sec + trial.verifier_timeout_sec + MARGIN_SEC,
     )
     # The protocol has no limits; our own backends and those that want them take them.
@@ -68,6 +78,12 @@ def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) 
     sandbox.user = trial.task.config.verifier.user
     if trial.task.config.verifier.environment_mode == "separate":
         return _verify_separately(trial, sandbox, backend, image)
+    return verify_here(trial, sandbox)
+
+
+def verify_here(trial: Trial, sandbox: Sandbox) -> Reward:
+    """Verify in this very sandbox, whatever the task says."""
+    sandbox.user = trial.task.config.verifier.user
     with _evidence_kept(trial, sandbox):
         _run_verifier(trial, sandbox)
         collect(trial, sandbox)
@@ -87,7 +103,7 @@ def _verify_separately(
     try:
         with trial.timed("launch"):
             fresh = launch(trial, backend, image, copy)
-            fresh.user = sandbox.user
+            fresh.user, fresh.env = sandbox.user, sandbox.env
         try:
             _run_verifier(trial, fresh)
             with trial.timed("collect"), _transferring(trial.logs_dir):

@@ -35,7 +35,7 @@ _ONLY_LOOPBACK = (
 )
 # Where programs leave things, besides the directories that every sandbox has of its own.
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a place to look, not one to write to)
-_SYSTEM = ("/etc", "/home", "/opt", "/root", "/srv", "/usr/local")
+_SYSTEM = ("/home", "/opt", "/root", "/srv", "/usr/local")
 _MARK = "/logs/agent/.before-verifying"
 _SHOWN_PATHS = 10
 

@@ -72,17 +72,14 @@ def _flaws(answer: dict[str, object]) -> dict[str, str]:
     repeat = "head -c {} /dev/zero | tr '\\0' '{}'"
     return {
         "empty": ': > "$out"',
-        "blank": "printf ' \\n\\t\\n' > \"$out\"",
         "binary": 'head -c 65536 /dev/urandom > "$out"',
         "huge": '{ printf \'{"x": "\'; '
         + repeat.format(_HUGE_BYTES, "x")
         + '; printf \'"}\'; } > "$out"',
         "nested": f'{{ {repeat.format(_DEPTH, "[")}; {repeat.format(_DEPTH, "]")}; }} > "$out"',
         "nan": text(every("NaN")),
-        "infinite": text(every("-Infinity")),
         "texts": text(every('"1"')),
         "lists": text(every("[1, null, {}]")),
-        "nulls": text(every("null")),
         "no object": text("[1, 2]"),
         "directory": 'mkdir "$out" && : > "$out/file"',
         "dangling link": 'ln -s /nowhere "$out"',

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
+from pytest_aecbench.cli import validating
 
 __all__ = ["app"]
 
@@ -26,3 +27,8 @@ def _say_version(
     if version:
         typer.echo(f"pytest-aecbench {__version__}")
         raise typer.Exit
+
+
+task = typer.Typer(help="Write and check tasks.")
+app.add_typer(task, name="task")
+task.command("validate")(validating.validate)

@@ -8,6 +8,7 @@ when it stands behind its own name, as in an example of the output. Yes or no ne
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -146,4 +147,5 @@ def _is(token: str, value: float) -> bool:
     """Tell whether the token is the value, rounded to the places that it has."""
     mantissa, _, exponent = token.lower().partition("e")
     places = len(mantissa.partition(".")[2]) - int(exponent or 0)
-    return abs(float(token) - value) <= float(f"0.5000001e{-places}")
+    error = abs(float(token) - value)
+    return math.isfinite(error) and error <= float(f"0.5000001e{-places}")

@@ -27,10 +27,6 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w])")
 _DIGITS, _MORE_DIGITS = 4, 6
 _MANY_NUMBERS = 200
 _MAX_BYTES = 1 << 20
-_HINT = (
-    "take it out of what the agent reads; where it is given on purpose, allow it in task.toml "
-    "with metadata.check_allow"
-)
 
 
 class Expected(NamedTuple):
@@ -46,7 +42,12 @@ def leaks(rehearsal: Rehearsal) -> Iterator[Problem]:
     expected = _expected(_output(rehearsal))
     for where, text in _visible(rehearsal.task):
         for one, token in found(text, expected):
-            yield Problem(f"{where}: {token} is the expected {one.name}", _HINT, key=token)
+            yield Problem(
+                f"{where}: {token} is the expected {one.name}",
+                "take it out of what the agent reads; where it is given on purpose, write "
+                f'metadata.check_allow = ["leaks:{token}"] in task.toml',
+                key=token,
+            )
 
 
 def _output(rehearsal: Rehearsal) -> str:

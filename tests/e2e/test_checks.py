@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from pytest_aecbench.checks import EXPLOITS, STANDARD
 from pytest_aecbench.checks.ledger import checked
 from pytest_aecbench.task import Task
-from tests.checking import Checked, run_checks
+from tests.checking import Checked, run_checks, write_task
 
 ROOT = Path(__file__).parents[2]
 TASKS = sorted(path.parent for path in (ROOT / "tasks").glob("*/*/task.toml"))
@@ -50,3 +51,26 @@ def test_a_task_is_sound_and_no_exploit_pays_in_containers(tmp_path: Path) -> No
     )
     assert skipped(found) == {"exploit:preload"}  # its image has no compiler
     assert len(found.records) == len(STANDARD) + len(EXPLOITS)
+
+
+@pytest.mark.needs("docker")
+def test_an_image_that_cannot_be_built_is_a_finding_of_its_check_alone(tmp_path: Path) -> None:
+    dockerfile = "FROM python:3.11-slim\nRUN exit 3\n"
+    write_task(tmp_path / "tasks/a", {"environment/Dockerfile": dockerfile})
+    found = run_checks(tmp_path, "tasks", "--aec-backend=docker", "--aec-check=image,solution")
+    assert found.outcomes("a") == {"image": "failed", "solution": "error"}
+    assert "the image cannot be built" in found.record("a", "image")["message"]
+
+
+@pytest.mark.needs("docker")
+def test_what_an_image_brings_along_is_found_wherever_it_is(tmp_path: Path) -> None:
+    copies = {
+        "environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /workspace\nCOPY a.gz /srv/\n"
+        "RUN gunzip /srv/a.gz\n",
+    }
+    task = write_task(tmp_path / "tasks/a", copies)
+    packed = gzip.compress((task / "tests/verify.py").read_bytes())
+    (task / "environment/a.gz").write_bytes(packed)
+    found = run_checks(tmp_path, "tasks", "--aec-backend=docker", "--aec-check=secrecy")
+    assert found.failed("a") == ["secrecy"]
+    assert found.record("a", "secrecy")["message"] == "/srv/a in the sandbox is tests/verify.py"

@@ -210,3 +210,27 @@ def test_a_fixture_may_skip_a_trial(anyhow: Project) -> None:
         """
     )
     anyhow.run().assert_outcomes(skipped=1)
+
+
+def test_a_check_whose_process_dies_is_an_error(pytester: pytest.Pytester) -> None:
+    project = Project(pytester, ("-n2",))
+    write(project)
+    project.pytester.makeconftest(
+        """
+        import os, pytest
+
+        @pytest.fixture
+        def aec_reward():
+            os.kill(os.getpid(), 9)
+        """
+    )
+    result = project.run("--aec-check=instruction,solution")
+    assert "1 passed, 1 error" in result.stdout.str()
+
+
+def test_the_plan_of_a_check_is_shown_without_running_it(project: Project) -> None:
+    write(project, task_toml="[verifier]\ntimeout_sec = 60\n")
+    result = project.run("--aec-check=solution", "--setup-plan")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*SETUP    F aec_finding*"])
+    assert not (project.path / "artefacts").exists()

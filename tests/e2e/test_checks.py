@@ -30,7 +30,7 @@ def skipped(found: Checked) -> set[str]:
 @pytest.mark.needs("namespaces")
 def test_all_tasks_are_sound_and_no_exploit_pays(tmp_path: Path) -> None:
     found = check(tmp_path, "tasks", "--aec-check=all", "--aec-local-mode=namespaces")
-    assert skipped(found) <= {"exploit:preload"}  # where there is no compiler
+    assert skipped(found) <= {"exploit:preload"}  # which is for one kind of machine
     for task in TASKS:
         summary = checked(tmp_path / "artefacts/ledger", Task.load(task).digest)
         assert summary is not None
@@ -49,7 +49,7 @@ def test_a_task_is_sound_and_no_exploit_pays_in_containers(tmp_path: Path) -> No
     found = check(
         tmp_path, "tasks/building/egress-width", "--aec-check=all", "--aec-backend=docker"
     )
-    assert skipped(found) == {"exploit:preload"}  # its image has no compiler
+    assert skipped(found) <= {"exploit:preload"}
     assert len(found.records) == len(STANDARD) + len(EXPLOITS)
 
 

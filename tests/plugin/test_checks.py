@@ -118,12 +118,12 @@ def test_infrastructure_errors_are_retried_like_those_of_trials(project: Project
 
         tries = []
 
-        @pytest.fixture
-        def aec_execution(aec_execution):
+        @pytest.fixture(scope="module")
+        def aec_image(aec_image):
             tries.append(1)
             if len(tries) == 1:
                 raise LaunchError("not yet")
-            return aec_execution
+            return aec_image
         """
     )
     options = ("--aec-check=solution", "--aec-retries=1", "--aec-retry-delay=0.01")

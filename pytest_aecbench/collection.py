@@ -10,7 +10,7 @@ import pytest
 from pytest_aecbench.config import is_configured, is_worker, refusal_of, settings_of
 from pytest_aecbench.confining import dataset_of
 from pytest_aecbench.evaluating import stored_of, unique_names
-from pytest_aecbench.nodes import TaskDirectory, TaskFile, TaskTree, TrialItem, is_task
+from pytest_aecbench.nodes import SandboxItem, TaskDirectory, TaskFile, TaskTree, is_task
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -39,9 +39,12 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give the template its agents and repetitions."""
+    """Give the template its agents and repetitions, or its checks."""
     if isinstance(metafunc.definition.parent, TaskFile):
         settings, stored = settings_of(metafunc.config), stored_of(metafunc.config)
+        if settings.checks:
+            metafunc.parametrize("check", settings.checks)
+            return
         agents = stored.agents if stored else settings.agents
         repetitions = stored.repetitions if stored else range(1, settings.repetitions + 1)
         metafunc.parametrize("agent", agents, ids=unique_names(agents))
@@ -62,7 +65,7 @@ def pytest_make_collect_report(
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     """Deselect the trials that experiment or dataset do not ask for, as ``-k`` does."""
-    trials = [item for item in items if isinstance(item, TrialItem)]
+    trials = [item for item in items if isinstance(item, SandboxItem)]
     left_out = {item for item in trials if not item.parent.is_selected}
     left_out |= _outside_dataset(session.config, trials)
     if left_out:
@@ -72,7 +75,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         _refuse_none(session.config, len({item.parent for item in trials}))
 
 
-def _outside_dataset(config: pytest.Config, trials: list[TrialItem]) -> set[TrialItem]:
+def _outside_dataset(config: pytest.Config, trials: list[SandboxItem]) -> set[SandboxItem]:
     dataset = dataset_of(config) if is_configured(config) else None
     if dataset is None:
         return set()

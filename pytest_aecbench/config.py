@@ -38,6 +38,7 @@ _KEYS = {
     "no_verify": ("--aec-no-verify", "aec_no_verify"),
     "retries": ("--aec-retries", "aec_retries"),
     "retry_delay_sec": ("--aec-retry-delay", "aec_retry_delay"),
+    "checks": ("--aec-check", None),
     "keep": ("--aec-keep", "aec_keep"),
     "force_build": ("--aec-force-build", None),
     "gate": ("--aec-gate", "aec_gate"),

@@ -14,7 +14,7 @@ from xdist.scheduler.load import LoadScheduling
 from pytest_aecbench.config import settings_of
 from pytest_aecbench.durations import TrialName, past_duration
 from pytest_aecbench.errors import TaskError
-from pytest_aecbench.nodes import is_trial
+from pytest_aecbench.nodes import needs_sandbox
 from pytest_aecbench.planning import order_of
 from pytest_aecbench.task import Task
 
@@ -38,7 +38,7 @@ class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no typ
     def schedule(self) -> None:
         """Deal the first trials, or more to a worker that joins later."""
         collections = self.node2collection.values()
-        if not any(map(is_trial, next(iter(collections), ()))):
+        if not any(map(needs_sandbox, next(iter(collections), ()))):
             super().schedule()
             return
         if self.collection is None:
@@ -54,7 +54,7 @@ class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no typ
 
     def check_schedule(self, node: WorkerController, duration: float = 0) -> None:
         """Give the worker what it needs to go on; with nothing left, let it finish."""
-        if not any(map(is_trial, self.collection or ())):
+        if not any(map(needs_sandbox, self.collection or ())):
             super().check_schedule(node, duration)
             return
         if node.shutting_down:
@@ -85,7 +85,7 @@ def longest_first(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:
 
 def expected_durations(config: pytest.Config, node_ids: Iterable[str]) -> list[float]:
     """Return how long each trial took of late, else how long it may take; other tests take 0."""
-    return [_expected(config, node_id) if is_trial(node_id) else 0.0 for node_id in node_ids]
+    return [_expected(config, node_id) if needs_sandbox(node_id) else 0.0 for node_id in node_ids]
 
 
 def _expected(config: pytest.Config, node_id: str) -> float:

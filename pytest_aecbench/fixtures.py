@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.config import is_worker, settings_of
-from pytest_aecbench.nodes import TaskFile, TrialItem
+from pytest_aecbench.nodes import SandboxItem, TaskFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_aecbench.agents import Agent, AgentResult
     from pytest_aecbench.backends import ComputeBackend
+    from pytest_aecbench.checks import Finding
     from pytest_aecbench.reward import Reward
     from pytest_aecbench.sandbox import Sandbox
     from pytest_aecbench.settings import Settings
@@ -62,7 +63,7 @@ def aec_image(request: pytest.FixtureRequest, aec_backend: ComputeBackend, aec_t
 @pytest.fixture
 def aec_trial(request: pytest.FixtureRequest) -> Trial:
     """The attempt under way: identity, directories, deadlines, timing."""
-    assert isinstance(request.node, TrialItem)
+    assert isinstance(request.node, SandboxItem)
     assert request.node.trial is not None
     return request.node.trial
 
@@ -111,11 +112,10 @@ def aec_sandbox(
         request.node.add_report_section("teardown", "kept sandbox", entrance)
 
 
-def _is_wanted(item: TrialItem) -> bool:
-    """Tell whether the trial's sandbox is to be left for debugging."""
+def _is_wanted(item: SandboxItem) -> bool:
+    """Tell whether the sandbox is to be left for debugging."""
     assert item.trial is not None
-    passed = item.result is not None and item.result["passed"] is True
-    return item.trial.settings.keep == "all" or not passed
+    return item.trial.settings.keep == "all" or not item.passed
 
 
 @pytest.fixture
@@ -142,3 +142,17 @@ def aec_reward(
         stages.collect(aec_trial, aec_sandbox)
         return None
     return stages.verify(aec_trial, aec_sandbox, aec_backend, aec_image)
+
+
+@pytest.fixture
+def aec_finding(request: pytest.FixtureRequest, check: str) -> Finding | None:
+    """What a check found wrong with its task, once it has looked; None when all is well."""
+    from pytest_aecbench.checks import NotApplicableError
+    from pytest_aecbench.checks.running import Rehearsal, run_check
+
+    assert isinstance(request.node, SandboxItem)
+    directory = request.node.path.parent
+    try:
+        return run_check(check, Rehearsal(directory, request.getfixturevalue))
+    except NotApplicableError as error:
+        pytest.skip(str(error))

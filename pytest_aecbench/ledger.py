@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.record import TrialRecord
 
-__all__ = ["EXPERIMENT_ID", "Ledger", "LedgerProblem", "Loaded", "check_experiment_id"]
+__all__ = [
+    "EXPERIMENT_ID",
+    "Ledger",
+    "LedgerProblem",
+    "Loaded",
+    "check_experiment_id",
+    "place_new",
+]
 
 EXPERIMENT_ID = "[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 
@@ -65,10 +72,7 @@ class Ledger:
     def append(self, record: TrialRecord) -> Path:
         """Keep ``record`` and return its file; a record that is there is never replaced."""
         path = self.root / record.experiment_id / f"{record.trial_id}.json"
-        with _one_line(path, "written"):
-            with _temporary(path.parent, record.to_json()) as temporary:
-                _place(temporary, path)
-            _sync_directory(path.parent)
+        place_new(path, record.to_json())
         return path
 
     def keep_experiment(self, experiment_id: str, data: bytes) -> Path:
@@ -151,6 +155,14 @@ class Ledger:
 
 def _without_comments(data: bytes) -> list[bytes]:
     return [line for line in data.splitlines() if not line.startswith(b"#")]
+
+
+def place_new(path: Path, data: bytes) -> None:
+    """Put a whole file there or none, never in place of another; LedgerError says why not."""
+    with _one_line(path, "written"):
+        with _temporary(path.parent, data) as temporary:
+            _place(temporary, path)
+        _sync_directory(path.parent)
 
 
 @contextlib.contextmanager

@@ -33,13 +33,16 @@ if TYPE_CHECKING:
     from pytest_aecbench.trial import Trial
 
 __all__ = [
+    "SandboxItem",
     "TaskDirectory",
     "TaskFile",
     "TaskTree",
     "TaskWarning",
     "TrialItem",
+    "is_check",
     "is_task",
     "is_trial",
+    "needs_sandbox",
 ]
 
 TASK_FILE = "task.toml"
@@ -48,6 +51,16 @@ TASK_FILE = "task.toml"
 def is_trial(node_id: str) -> bool:
     """Tell a trial by its id, where there is no more to go by."""
     return f"{TASK_FILE}::trial[" in node_id
+
+
+def is_check(node_id: str) -> bool:
+    """Tell a check by its id."""
+    return f"{TASK_FILE}::check[" in node_id
+
+
+def needs_sandbox(node_id: str) -> bool:
+    """Tell trials and checks, which work on the backend, from all other tests."""
+    return is_trial(node_id) or is_check(node_id)
 
 
 class TaskWarning(pytest.PytestWarning):
@@ -205,19 +218,24 @@ class TaskFile(pytest.Module):
         return template
 
     def istestfunction(self, obj: object, name: str) -> bool:
-        """Take the template, whatever ``python_functions`` says."""
-        return name == "trial"
+        """Take the one template of this run, whatever ``python_functions`` says."""
+        return name == ("check" if settings_of(self.config).checks else "trial")
 
     def istestclass(self, obj: object, name: str) -> bool:
         """Take no class."""
         return False
 
-    def collect(self) -> Iterable[TrialItem]:
-        """Yield the task's trials."""
+    def collect(self) -> Iterable[SandboxItem]:
+        """Yield the task's trials, or its checks."""
+        is_checked = bool(settings_of(self.config).checks)
         try:
             task = self.read()
         except TaskError as error:
+            if is_checked:
+                return self.trials(None, self.template())
             raise self.CollectError(str(error)) from None
+        if is_checked:  # one of which tells what there is to warn of
+            return self.trials(task, self.template())
         # Every worker collects, but one of them is enough to say what all would say.
         with warnings.catch_warnings(record=not is_first_worker(self.config)):
             self._warn(task.warnings)
@@ -235,16 +253,22 @@ class TaskFile(pytest.Module):
         nodes = super(pytest.Module, self).collect()  # not Module's, which looks for xunit set-up
         return [node for node in nodes if isinstance(node, pytest.Function)]
 
-    def trials(self, task: Task, template: Iterable[pytest.Function]) -> list[TrialItem]:
-        """Make the task's trials from a template worked out here or for a sibling."""
-        self.is_selected = settings_of(self.config).selection.takes(task)
-        for name in task.markers:
+    def trials(self, task: Task | None, template: Iterable[pytest.Function]) -> list[SandboxItem]:
+        """Make the task's items from a template worked out here or for a sibling."""
+        kind: type[SandboxItem] = TrialItem
+        if settings_of(self.config).checks:
+            from pytest_aecbench.checkitem import CheckItem
+
+            kind = CheckItem
+        if task is not None:
+            self.is_selected = settings_of(self.config).selection.takes(task)
+        for name in task.markers if task else ():
             if marker := _marker(self.config, name):
                 self.add_marker(marker)
             else:
                 self.extra_keyword_matches.add(name)
-        trials = [
-            TrialItem.from_parent(
+        items = [
+            kind.from_parent(
                 self,
                 name=function.name,
                 callspec=function.callspec,
@@ -255,12 +279,13 @@ class TaskFile(pytest.Module):
             for function in template
         ]
         stored = stored_of(self.config)
-        if stored is None:
-            return trials
+        if stored is None or task is None:
+            return items
         return [
-            trial
-            for trial in trials
-            if stored.trial_id(task.task_id, trial.agent, trial.repetition) is not None
+            item
+            for item in items
+            if not isinstance(item, TrialItem)
+            or stored.trial_id(task.task_id, item.agent, item.repetition) is not None
         ]
 
 
@@ -281,31 +306,23 @@ def _marker(config: pytest.Config, name: str) -> pytest.MarkDecorator | None:
     return markers[name]
 
 
-class TrialItem(pytest.Function):
-    """One trial: one task, one agent, one repetition."""
+class SandboxItem(pytest.Function):
+    """What works on a task in a sandbox."""
 
     parent: TaskFile
     attempt = 0
     trial: Trial | None = None
     error: BaseException | None = None
-    reused: TrialRecord | None = None
-    result: dict[str, str | int | float | bool | None] | None = None
-    not_run = False
 
     @property
     def task(self) -> Task:
-        """The task to attempt."""
+        """The task to work on."""
         return self.parent.task
 
     @property
-    def agent(self) -> AgentSpec:
-        """The agent that attempts it."""
-        return cast("AgentSpec", self.callspec.params["agent"])
-
-    @property
-    def repetition(self) -> int:
-        """Which attempt of this agent at this task it is, from 1."""
-        return cast("int", self.callspec.params["repetition"])
+    def passed(self) -> bool:
+        """Whether all is known to be well."""
+        return False
 
     @property
     def guard_sec(self) -> float:
@@ -328,14 +345,63 @@ class TrialItem(pytest.Function):
 
     def forget(self) -> None:
         """Be as if never run, but for the count of attempts."""
-        self.trial = self.result = self.error = None
+        self.trial = self.error = None
         self.user_properties.clear()
         # What failed for a whole task or session is remembered there and would fail again.
-        for definitions in self._fixtureinfo.name2fixturedefs.values():
+        for definitions in self._request._arg2fixturedefs.values():
             for definition in definitions:
                 if definition.cached_result is not None and definition.cached_result[2]:
                     definition.cached_result = None
         self._initrequest()
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Point to the task rather than to the template."""
+        task_id = settings_of(self.config).task_id(self.path.parent)
+        return self.path, 0, f"{task_id}[{self.callspec.id}]"  # a skip must have a line
+
+    def repr_failure(  # type: ignore[override]
+        self, excinfo: ExceptionInfo[BaseException]
+    ) -> str | TerminalRepr:
+        """Show our own errors and sentences as what they say, and anything else in full."""
+        error = excinfo.value
+        if isinstance(error, AecBenchError):
+            message = f"{type(error).__name__}: {error}"
+        elif isinstance(error, pytest.fail.Exception) and not error.pytrace:
+            message = str(error)
+        else:
+            return super().repr_failure(excinfo)
+        shown = excinfo.getrepr(style="value")
+        if shown.reprcrash is not None:
+            shown.reprcrash.message = message
+        return shown
+
+
+class TrialItem(SandboxItem):
+    """One trial: one task, one agent, one repetition."""
+
+    reused: TrialRecord | None = None
+    result: dict[str, str | int | float | bool | None] | None = None
+    not_run = False
+
+    @property
+    def agent(self) -> AgentSpec:
+        """The agent that attempts the task."""
+        return cast("AgentSpec", self.callspec.params["agent"])
+
+    @property
+    def repetition(self) -> int:
+        """Which attempt of this agent at this task it is, from 1."""
+        return cast("int", self.callspec.params["repetition"])
+
+    @property
+    def passed(self) -> bool:
+        """Whether the reward is known and reaches the threshold."""
+        return self.result is not None and self.result["passed"] is True
+
+    def forget(self) -> None:
+        """Be as if never run, but for the count of attempts."""
+        self.result = None
+        super().forget()
 
     def setup(self) -> None:
         """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
@@ -392,24 +458,3 @@ class TrialItem(pytest.Function):
         assert self.trial is not None
         reward = Reward(evaluation.reward, "reward.json", evaluation.details)
         trial(self.agent, self.repetition, self.trial, reward)
-
-    def reportinfo(self) -> tuple[Path, int, str]:
-        """Point to the task rather than to the template."""
-        task_id = settings_of(self.config).task_id(self.path.parent)
-        return self.path, 0, f"{task_id}[{self.callspec.id}]"
-
-    def repr_failure(  # type: ignore[override]
-        self, excinfo: ExceptionInfo[BaseException]
-    ) -> str | TerminalRepr:
-        """Show our own errors and sentences as what they say, and anything else in full."""
-        error = excinfo.value
-        if isinstance(error, AecBenchError):
-            message = f"{type(error).__name__}: {error}"
-        elif isinstance(error, pytest.fail.Exception) and not error.pytrace:
-            message = str(error)
-        else:
-            return super().repr_failure(excinfo)
-        shown = excinfo.getrepr(style="value")
-        if shown.reprcrash is not None:
-            shown.reprcrash.message = message
-        return shown

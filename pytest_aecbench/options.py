@@ -67,6 +67,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "the rest later. ini: aec_max_cost",
     )
     add(
+        "--aec-check",
+        nargs="?",
+        const="standard",
+        metavar="WHICH",
+        help="check the selected tasks instead of running trials: standard (the default), exploits "
+        "(agents that cheat), all, or names of checks, separated by commas. Put paths before it",
+    )
+    add(
         "--aec-keep",
         metavar="WHICH",
         help="which sandboxes to leave for debugging, where the backend can: failed, all or none "

@@ -22,9 +22,11 @@ _ORDER = pytest.StashKey[list[int]]()
 
 
 def freeze(config: pytest.Config, node_ids: Sequence[str], order: list[int]) -> None:
-    """Settle which tests run and in which order, and write it down."""
+    """Settle which tests run and in which order, and write down what trials there are."""
     config.stash[_ORDER] = order
     settings = settings_of(config)
+    if settings.checks:
+        return
     plan = {
         "schema_version": 1,
         "run_id": settings.run_id,

@@ -8,6 +8,7 @@ pytest_plugins = (
     "pytest_aecbench.fixtures",
     "pytest_aecbench.retrying",
     "pytest_aecbench.recording",
+    "pytest_aecbench.checking",
     "pytest_aecbench.reporting",
     "pytest_aecbench.gating",
     "pytest_aecbench.budgeting",

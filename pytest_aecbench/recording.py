@@ -11,7 +11,7 @@ import pytest
 from pytest_aecbench.config import has_trials, is_worker, settings_of
 from pytest_aecbench.errors import AecBenchError, LedgerError
 from pytest_aecbench.interrupts import interrupts_of
-from pytest_aecbench.nodes import TrialItem
+from pytest_aecbench.nodes import SandboxItem, TrialItem
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,7 +28,10 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Keep the record as soon as the outcome is known, which is before teardown."""
     report = yield
-    if not isinstance(item, TrialItem) or item.trial is None:
+    if not isinstance(item, SandboxItem) or item.trial is None:
+        return report
+    if not isinstance(item, TrialItem):  # whoever made it keeps what it found
+        _scrub(report, item.trial.scrubber)
         return report
     known = call.when == "call" or (call.when == "setup" and report.failed)
     if known and not report.skipped:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.config import has_trials, is_retried, settings_of
-from pytest_aecbench.nodes import is_trial
+from pytest_aecbench.nodes import is_trial, needs_sandbox
 
 if TYPE_CHECKING:
     import pytest
@@ -20,8 +20,8 @@ _NAME = "aecbench-results"
 
 
 def is_crash(report: pytest.CollectReport | pytest.TestReport) -> bool:
-    """Tell whether the report is of a trial whose worker died."""
-    return report.when == "???" and is_trial(report.nodeid)
+    """Tell whether the report is of a trial or check whose worker died."""
+    return report.when == "???" and needs_sandbox(report.nodeid)
 
 
 def results_of(config: pytest.Config) -> Results | None:

@@ -12,7 +12,7 @@ from _pytest.runner import runtestprotocol  # the way for plugins that run a tes
 
 from pytest_aecbench.config import settings_of
 from pytest_aecbench.errors import LedgerError
-from pytest_aecbench.nodes import TrialItem, is_trial
+from pytest_aecbench.nodes import SandboxItem, needs_sandbox
 
 if TYPE_CHECKING:
     from xdist.scheduler.load import LoadScheduling
@@ -25,7 +25,7 @@ _CRASHES = pytest.StashKey[dict[str, int]]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a trial until it is settled or out of attempts."""
-    if not isinstance(item, TrialItem) or not (retries := settings_of(item.config).retries):
+    if not isinstance(item, SandboxItem) or not (retries := settings_of(item.config).retries):
         return None
     log = item.ihook
     log.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -44,7 +44,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
-def _delay(item: TrialItem) -> float:
+def _delay(item: SandboxItem) -> float:
     """Return how long to wait: twice as long each time, and not all workers the same."""
     delay_sec = settings_of(item.config).retry_delay_sec
     for _ in range(1, item.attempt):
@@ -57,7 +57,7 @@ def pytest_handlecrashitem(
     crashitem: str, report: pytest.TestReport, sched: LoadScheduling
 ) -> None:
     """Record a trial whose worker died, and run it again as often as any other trial."""
-    if not is_trial(crashitem):
+    if not needs_sandbox(crashitem):
         return
     from pytest_aecbench import underway
 

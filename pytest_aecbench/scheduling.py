@@ -20,7 +20,7 @@ from pytest_aecbench.confining import dataset_of, handed_over
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
 from pytest_aecbench.evaluating import rows_of, summary_of
 from pytest_aecbench.interrupts import interrupts_of
-from pytest_aecbench.nodes import TrialItem, is_trial
+from pytest_aecbench.nodes import SandboxItem, needs_sandbox
 from pytest_aecbench.reusing import reusable_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     config = session.config
     if config.option.collectonly or config.option.setupplan:
         return
-    if any(isinstance(item, TrialItem) for item in session.items):
+    if any(isinstance(item, SandboxItem) for item in session.items):
         interrupts_of(config).listen()
         if is_worker(config):
             expect_trials(config)
@@ -65,7 +65,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Set pytest-timeout above all deadlines of a trial, for the case that one of them fails."""
     config = item.config
     if (
-        isinstance(item, TrialItem)
+        isinstance(item, SandboxItem)
         and config.pluginmanager.hasplugin("timeout")
         and not config.getoption("timeout")
         and not config.getini("timeout")
@@ -79,7 +79,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: WorkerController, ids: Sequence[str]) -> None:
     """Check what trials need, where workers run them."""
-    if not has_trials(node.config) and any(map(is_trial, ids)):
+    if not has_trials(node.config) and any(map(needs_sandbox, ids)):
         interrupts = interrupts_of(node.config)
         interrupts.last_acts.append(partial(_signal_workers, node.config, signal.SIGKILL))
         interrupts.listen()
@@ -140,6 +140,7 @@ def _signal_workers(config: pytest.Config, number: signal.Signals) -> None:
 def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
     from pytest_aecbench import leases, planning, underway
+    from pytest_aecbench.checks.ledger import CHECKS
     from pytest_aecbench.experiment import experiment_yaml
     from pytest_aecbench.ledger import Ledger
     from pytest_aecbench.lookup import backend_of
@@ -151,19 +152,20 @@ def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
         if preflight := getattr(backend, "preflight", None):
             preflight()
         if examine := getattr(backend, "examine", None):
-            paths = {node_id.partition("::")[0] for node_id in node_ids if is_trial(node_id)}
+            paths = {node_id.partition("::")[0] for node_id in node_ids if needs_sandbox(node_id)}
             examine([(config.rootpath / path).parent for path in sorted(paths)])
         if settings.keep != "none" and not hasattr(backend, "keep"):
             raise SettingsError(f"--aec-keep: {settings.backend} keeps no sandboxes; leave it out")
         if reap := getattr(backend, "reap", None):
             reap()
         ledger = Ledger(settings.ledger_root)
-        ledger.check_writable(settings.experiment_id)
+        ledger.check_writable(CHECKS if settings.checks else settings.experiment_id)
         check_space(settings.jobs_root)
-        experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
-        ledger.keep_experiment(settings.experiment_id, experiment)
-        left_behind = underway.recover(settings.ledger_root)
+        if not settings.checks:
+            experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
+            ledger.keep_experiment(settings.experiment_id, experiment)
         planning.freeze(config, node_ids, _order(config, node_ids))
+        left_behind = underway.recover(settings.ledger_root)
         leases.begin(settings.run_id, settings.ledger_root)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
@@ -177,8 +179,9 @@ def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
         describe = getattr(backend, "describe", None)
         if reporter._tw.width_of_current_line:  # such as xdist's, on a terminal
             reporter.write_line("")
-        known_as = (settings.experiment_id, settings.experiment_name, settings.project_name)
-        reporter.write_line(f"aec: experiment {', '.join(name for name in known_as if name)}")
+        if not settings.checks:
+            known_as = (settings.experiment_id, settings.experiment_name, settings.project_name)
+            reporter.write_line(f"aec: experiment {', '.join(name for name in known_as if name)}")
         reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
         if (dataset := dataset_of(config)) is not None:
             reporter.write_line(f"aec: dataset {dataset}, tasks in it {len(dataset.tasks)}")

@@ -77,6 +77,7 @@ class Settings:
     fail_on_regression: bool
     summary_md: str | None
     progress_sec: float
+    checks: tuple[str, ...]
     resume: bool
     rerun: str
     evaluate: str | None
@@ -181,6 +182,7 @@ def resolve(
         fail_on_regression=_settle_fail_on_regression(given),
         summary_md=settle("summary_md", None, _optional_text),
         progress_sec=settle("progress_sec", 60, _seconds),
+        checks=settle("checks", None, _checks),
         resume="resume" in given,
         rerun=settle("rerun", "error", _choice(RERUN)),
         evaluate=_evaluated(root, given),
@@ -246,6 +248,14 @@ def _gate(value: object, where: str) -> Gate | None:
     from pytest_aecbench.gates import parse_gate
 
     return parse_gate(str(value), where)
+
+
+def _checks(value: object, where: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    from pytest_aecbench.checks import parse_checks
+
+    return parse_checks(str(value), where)
 
 
 def _flag(value: object, where: str) -> bool:

@@ -22,15 +22,32 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.trial import Trial
 
-__all__ = ["attempt", "check_space", "collect", "end", "launch", "stage_inputs", "verify"]
+__all__ = [
+    "attempt",
+    "check_space",
+    "collect",
+    "end",
+    "launch",
+    "stage_inputs",
+    "verify",
+    "verify_here",
+]
 
 _COPY = "verifier-workspace"
 
 
-def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Path) -> Sandbox:
+def launch(
+    trial: Trial,
+    backend: ComputeBackend,
+    image: str,
+    workspace_dir: Path,
+    *,
+    network: bool | None = None,
+) -> Sandbox:
     """Start a sandbox whose working directory starts with what ``workspace_dir`` holds.
 
-    It is healthy by the time it is returned, where the task says how to tell.
+    It is healthy by the time it is returned, where the task says how to tell. ``network`` of None
+    is as the task says.
     """
     config, settings = trial.task.config.environment, trial.settings
     env = trial.task.environment_env()
@@ -38,7 +55,7 @@ def launch(trial: Trial, backend: ComputeBackend, image: str, workspace_dir: Pat
         cpus=settings.cpus or config.cpus,
         memory_mb=settings.memory_mb or config.memory_mb,
         storage_mb=config.storage_mb,
-        network=config.allow_internet,
+        network=config.allow_internet if network is None else network,
         lifetime_sec=trial.lifetime_sec,
     )
     # The protocol has no limits; our own backends and those that want them take them.
@@ -86,6 +103,12 @@ def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) 
     sandbox.user = trial.task.config.verifier.user
     if trial.task.config.verifier.environment_mode == "separate":
         return _verify_separately(trial, sandbox, backend, image)
+    return verify_here(trial, sandbox)
+
+
+def verify_here(trial: Trial, sandbox: Sandbox) -> Reward:
+    """Verify in this very sandbox, whatever the task says."""
+    sandbox.user = trial.task.config.verifier.user
     with _evidence_kept(trial, sandbox):
         _run_verifier(trial, sandbox)
         collect(trial, sandbox)
@@ -105,7 +128,7 @@ def _verify_separately(
     try:
         with trial.timed("launch"):
             fresh = trial.verifier_sandbox = launch(trial, backend, image, copy)
-            fresh.user, fresh.echo = sandbox.user, sandbox.echo
+            fresh.user, fresh.env, fresh.echo = sandbox.user, sandbox.env, sandbox.echo
         _run_verifier(trial, fresh)
         with trial.timed("collect"), _transferring(trial.logs_dir):
             _replace(fresh.collect().logs / "verifier", trial.logs_dir / "verifier")

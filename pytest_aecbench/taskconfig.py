@@ -73,6 +73,7 @@ class MetadataConfig(_Table):
     category: _Text = None
     tags: _Texts = ()
     pass_threshold: Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1")] = 1.0
+    check_allow: _Texts = ()
 
 
 class AgentConfig(_Table):

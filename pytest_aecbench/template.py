@@ -1,4 +1,4 @@
-"""The one test function that every trial is an instance of."""
+"""The test functions that every trial, and every check of a task, is an instance of."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pytest_aecbench.reward import describe
 
 if TYPE_CHECKING:
     from pytest_aecbench.agentspec import AgentSpec
+    from pytest_aecbench.checks import Finding
     from pytest_aecbench.reward import Reward
     from pytest_aecbench.trial import Trial
 
@@ -19,3 +20,9 @@ def trial(agent: AgentSpec, repetition: int, aec_trial: Trial, aec_reward: Rewar
     aec_trial.reward = aec_reward
     if aec_reward is not None and aec_reward.value < aec_trial.threshold:
         pytest.fail(describe(aec_reward, aec_trial.threshold), pytrace=False)
+
+
+def check(check: str, aec_finding: Finding | None) -> None:
+    """Fail with what was found; all that could break on the way is in fixtures, an error there."""
+    if aec_finding is not None:
+        pytest.fail(str(aec_finding), pytrace=False)

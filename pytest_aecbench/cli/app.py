@@ -16,6 +16,7 @@ from pytest_aecbench.cli import (
     running,
     schema,
     tasks,
+    validating,
 )
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reaping import reap
@@ -50,6 +51,7 @@ app.command(
     "Example: aec-bench run-local electrical/voltage-drop --harness direct --model gpt-4.1-mini",
 )(running.run)
 app.command("evaluate", cls=running.PassingOn)(running.evaluate)
+tasks.app.command("validate")(validating.validate)
 app.add_typer(tasks.app, name="task")
 app.add_typer(datasets.app, name="dataset")
 app.add_typer(ledgers.app, name="ledger")

@@ -16,8 +16,10 @@ from pydantic import BaseModel
 
 from pytest_aecbench import errors
 from pytest_aecbench import options as options_module
+from pytest_aecbench.checks import GROUPS
 from pytest_aecbench.cli import main
 from pytest_aecbench.runconfig import ExperimentConfig, ProjectConfig
+from tests.checking import run_checks, write_task
 from tests.project import Project
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +114,37 @@ def test_the_commands_for_long_runs_work(project: Project, command: str) -> None
     result = project.run(*arguments)
     assert result.ret in (0, 1), result.stdout.str()
     assert "= aec: " in result.stdout.str()
+
+
+def test_every_check_is_in_the_docs() -> None:
+    page = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| ", page, re.MULTILINE)
+    names = [name.removeprefix("exploit:") for name in GROUPS["all"]]
+    assert [row for row in rows if row in names] == names
+
+
+def test_the_complete_example_of_a_task_passes_its_checks(tmp_path: Path) -> None:
+    page = (ROOT / "docs/tasks.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```bash\n(mkdir .*?)```", page, re.DOTALL)
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True)
+    checked = run_checks(tmp_path, "tasks", "--aec-check")
+    assert checked.code == 0, checked.output
+    code = example("docs/checks.md", "checked")
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert shown.stdout == "True ()\n"
+
+
+@pytest.mark.parametrize(
+    "command", re.findall(r"^pytest .*$", (ROOT / "docs/checks.md").read_text("utf-8"), re.M)
+)
+def test_the_commands_for_checks_work(tmp_path: Path, command: str) -> None:
+    separate = '[verifier]\nenvironment_mode = "separate"\n'
+    write_task(tmp_path / "tasks/voltage-drop", {"task.toml": separate})
+    checked = run_checks(tmp_path, *shlex.split(command)[1:])
+    assert checked.code == 0, checked.output
+    assert checked.records
 
 
 def recipe(name: str) -> str:

@@ -1,0 +1,76 @@
+"""The shipped tasks, checked as a user checks them: all are sound, and no exploit pays."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from pytest_aecbench.checks import EXPLOITS, STANDARD
+from pytest_aecbench.checks.ledger import checked
+from pytest_aecbench.task import Task
+from tests.checking import Checked, run_checks, write_task
+
+ROOT = Path(__file__).parents[2]
+TASKS = sorted(path.parent for path in (ROOT / "tasks").glob("*/*/task.toml"))
+
+
+def check(directory: Path, *arguments: str) -> Checked:
+    (directory / "tasks").symlink_to(ROOT / "tasks")
+    return run_checks(directory, "-n2", *arguments)
+
+
+def skipped(found: Checked) -> set[str]:
+    assert found.code == 0, found.output
+    assert {record["outcome"] for record in found.records} <= {"passed", "skipped"}
+    return {record["check"] for record in found.records if record["outcome"] == "skipped"}
+
+
+@pytest.mark.needs("namespaces")
+def test_all_tasks_are_sound_and_no_exploit_pays(tmp_path: Path) -> None:
+    found = check(tmp_path, "tasks", "--aec-check=all", "--aec-local-mode=namespaces")
+    assert skipped(found) <= {"exploit:preload"}  # which is for one kind of machine
+    for task in TASKS:
+        summary = checked(tmp_path / "artefacts/ledger", Task.load(task).digest)
+        assert summary is not None
+        assert summary.sound
+        assert {*summary.passed, *summary.skipped} == {*STANDARD, *EXPLOITS}
+
+
+def test_all_tasks_are_sound_by_rewriting_too(tmp_path: Path) -> None:
+    found = check(tmp_path, "tasks", "--aec-check", "--aec-local-mode=rewriting")
+    assert skipped(found) <= {"offline"}
+    assert len(found.records) == len(STANDARD) * len(TASKS)
+
+
+@pytest.mark.needs("docker")
+def test_a_task_is_sound_and_no_exploit_pays_in_containers(tmp_path: Path) -> None:
+    found = check(
+        tmp_path, "tasks/building/egress-width", "--aec-check=all", "--aec-backend=docker"
+    )
+    assert skipped(found) <= {"exploit:preload"}
+    assert len(found.records) == len(STANDARD) + len(EXPLOITS)
+
+
+@pytest.mark.needs("docker")
+def test_an_image_that_cannot_be_built_is_a_finding_of_its_check_alone(tmp_path: Path) -> None:
+    dockerfile = "FROM python:3.11-slim\nRUN exit 3\n"
+    write_task(tmp_path / "tasks/a", {"environment/Dockerfile": dockerfile})
+    found = run_checks(tmp_path, "tasks", "--aec-backend=docker", "--aec-check=image,solution")
+    assert found.outcomes("a") == {"image": "failed", "solution": "error"}
+    assert "the image cannot be built" in found.record("a", "image")["message"]
+
+
+@pytest.mark.needs("docker")
+def test_what_an_image_brings_along_is_found_wherever_it_is(tmp_path: Path) -> None:
+    copies = {
+        "environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /workspace\nCOPY a.gz /srv/\n"
+        "RUN gunzip /srv/a.gz\n",
+    }
+    task = write_task(tmp_path / "tasks/a", copies)
+    packed = gzip.compress((task / "tests/verify.py").read_bytes())
+    (task / "environment/a.gz").write_bytes(packed)
+    found = run_checks(tmp_path, "tasks", "--aec-backend=docker", "--aec-check=secrecy")
+    assert found.failed("a") == ["secrecy"]
+    assert found.record("a", "secrecy")["message"] == "/srv/a in the sandbox is tests/verify.py"

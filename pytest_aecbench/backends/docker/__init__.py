@@ -24,7 +24,7 @@ from pytest_aecbench.backends import (
     Limits,
     TrialHandle,
 )
-from pytest_aecbench.backends.docker.archives import ArchiveWriter
+from pytest_aecbench.backends.archives import ArchiveWriter
 from pytest_aecbench.backends.docker.building import Builder
 from pytest_aecbench.backends.docker.container import ROOT, Container
 from pytest_aecbench.backends.docker.engine import check, connect, summary, translated

@@ -1,5 +1,4 @@
 """What every vendor's backend survives: the same faults, ordered of each vendor's stand-in."""
-# ruff: noqa: D102  (a test's name states its requirement)
 
 from __future__ import annotations
 

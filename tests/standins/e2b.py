@@ -216,7 +216,7 @@ class E2BServer(Server):
         )
         asyncio.get_running_loop().call_later(lifetime, self._expire, sandbox_id)
         answer = {"sandboxID": sandbox_id, "templateID": template.template_id, "clientID": "x"}
-        answer |= {"envdVersion": "0.6.8", "domain": None}
+        answer |= {"envdVersion": "0.6.8"}
         answer |= {"envdAccessToken": self.sandboxes[sandbox_id].token}
         return web.json_response(answer, status=201)
 
@@ -287,7 +287,7 @@ class E2BServer(Server):
                     file.write(chunk)
             else:
                 part = await (await request.multipart()).next()
-                file.write(await part.read())  # type: ignore[union-attr, arg-type]
+                file.write(await part.read())  # type: ignore[union-attr]
             file.flush()
             await asyncio.to_thread(self.executor.write, sandbox_id, path, Path(file.name))
         written = [{"name": Path(path).name, "type": "file", "path": path}]

@@ -59,7 +59,7 @@ class Server:
     url: str = ""
     calls: list[Call] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    _ended: list[Callable[[], None]] = field(default_factory=list)
+    _ended: list[Callable[[], object]] = field(default_factory=list)
 
     def start(self, routes: web.RouteTableDef) -> None:
         ready = threading.Event()

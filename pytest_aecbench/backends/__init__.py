@@ -120,6 +120,7 @@ class ComputeBackend(Protocol):
 
 # name -> (dotted path of the class, the extra that installs what it needs)
 BACKENDS: dict[str, tuple[str, str | None]] = {
+    "daytona": ("pytest_aecbench.backends.daytona.DaytonaBackend", "daytona"),
     "docker": ("pytest_aecbench.backends.docker.DockerBackend", "docker"),
     "e2b": ("pytest_aecbench.backends.e2b.E2BBackend", "e2b"),
     "local": ("pytest_aecbench.backends.local.LocalBackend", None),

@@ -164,7 +164,6 @@ class E2BVendor:
                     timeout=lifetime_sec,
                     metadata=dict(labels),
                     allow_internet_access=limits.network,
-                    secure=True,
                 )
             except e2b.SandboxException as error:
                 if error.status_code in (400, 404) and "template" in str(error).lower():

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ import pytest
 
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.backends.remote import RemoteBackend, calls
-from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone
+from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.testing import RunningSandbox
 from tests.project import Project
 from tests.standins.server import Fault
@@ -34,6 +35,7 @@ class StandIn(Protocol):
     LIST: str
     UPLOAD: str
     faults: list[Fault]
+    skew: timedelta
     sandboxes: dict[str, Any]
     commands: list[str]
 
@@ -218,6 +220,36 @@ class VendorFaults:
         assert result.stdout.endswith("\nlast\n")
         assert len(result.stdout) < 3_000_000
 
+    @pytest.mark.parametrize(
+        ("status", "kind"),
+        [(401, SettingsError), (400, LaunchError), (500, LaunchError), (502, LaunchError)],
+    )
+    def test_a_refusal_is_told_by_its_kind(
+        self,
+        backend: RemoteBackend,
+        server: StandIn,
+        image_ref: str,
+        tmp_path: Path,
+        status: int,
+        kind: type[Exception],
+    ) -> None:
+        server.faults.append(Fault(server.CREATE, 1000, status=status, message="no such luck"))
+        with pytest.raises(kind) as raised:
+            self.launch(backend, image_ref, tmp_path)
+        assert "\n" not in str(raised.value)
+        assert len(server.called(server.CREATE)) == 1
+        assert not isinstance(raised.value, SettingsError) or status == 401
+
+    def test_a_clock_that_is_off_by_an_hour_changes_nothing(
+        self, backend: RemoteBackend, server: StandIn, image_ref: str, tmp_path: Path
+    ) -> None:
+        for hours in (-1, 1):
+            server.skew = timedelta(hours=hours)
+            sandbox = self.launch(backend, image_ref, tmp_path, lifetime_sec=1800)
+            assert backend.reap() == []
+            assert sandbox.output("echo fine") == "fine\n"
+            sandbox.teardown()
+
     # What is sent
 
     def test_no_secret_is_in_what_the_vendor_is_told_to_run(
@@ -254,13 +286,15 @@ class VendorFaults:
 
     def test_the_same_trials_have_the_same_rewards(self, project: Project, server: StandIn) -> None:
         self.write_task(project, "civil/a")
-        half = """echo '{"power_w": 24.0}' > output.jsonl"""
+        half = """sleep 3; echo '{"power_w": 24.0}' > output.jsonl"""
         self.write_task(project, "civil/b", instruction="Half of it.", solve=half)
         done = self.run_pytest(project, "-n2", "--junitxml=out.xml")
         assert "1 failed, 1 passed" in done.stdout, done.stdout
         rewards = {record["task"]["task_id"]: record["evaluation"]["reward"]
                    for record in project.records()}  # fmt: skip
         assert rewards == {"civil/a": 1.0, "civil/b": 0.35}
+        environments = {record["environment"]["backend"] for record in project.records()}
+        assert environments == {self.name}
         assert server.sandboxes == {}
 
     def test_a_wrong_key_is_one_line_and_nothing_is_launched(

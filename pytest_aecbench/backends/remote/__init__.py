@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import shutil
 import socket
@@ -199,7 +200,7 @@ class RemoteBackend:
         if refusal := self.vendor.refusal(limits):
             raise LaunchError(f"{self.name}: {refusal}")
         environment = self._environments.get(image_ref)
-        lifetime_sec = int(limits.lifetime_sec or _LIFETIME_SEC)
+        lifetime_sec = math.ceil(limits.lifetime_sec or _LIFETIME_SEC)
         token = secrets.token_hex(8)
         labels = {
             **self._labels,

@@ -124,4 +124,5 @@ BACKENDS: dict[str, tuple[str, str | None]] = {
     "docker": ("pytest_aecbench.backends.docker.DockerBackend", "docker"),
     "e2b": ("pytest_aecbench.backends.e2b.E2BBackend", "e2b"),
     "local": ("pytest_aecbench.backends.local.LocalBackend", None),
+    "modal": ("pytest_aecbench.backends.modal.ModalBackend", "modal"),
 }

@@ -371,7 +371,7 @@ class BackendConformance:
     def test_an_exclusive_request_ends_processes_that_multiply(
         self, sandbox: RunningSandbox
     ) -> None:
-        multiply = "grow() { for i in {1..6}; do (sleep 0.1; grow) & done; wait; }; grow"
+        multiply = "grow() { for i in {1..2}; do (sleep 0.2; grow) & done; wait; }; grow"
         storm = f"(ulimit -u 300; {multiply}) >/dev/null 2>&1 &\necho $! > storm.pid"
         sandbox.output(storm)
         assert sandbox.output("echo alone", exclusive=True) == "alone\n"

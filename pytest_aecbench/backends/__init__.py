@@ -126,8 +126,11 @@ class ComputeBackend(Protocol):
 
 # name -> (dotted path of the class, the extra that installs what it needs)
 BACKENDS: dict[str, tuple[str, str | None]] = {
+    "daytona": ("pytest_aecbench.backends.daytona.DaytonaBackend", "daytona"),
     "docker": ("pytest_aecbench.backends.docker.DockerBackend", "docker"),
+    "e2b": ("pytest_aecbench.backends.e2b.E2BBackend", "e2b"),
     "local": ("pytest_aecbench.backends.local.LocalBackend", None),
+    "modal": ("pytest_aecbench.backends.modal.ModalBackend", "modal"),
 }
 
 

@@ -403,7 +403,7 @@ def test_files_that_the_host_cannot_take_are_a_transfer_error(launch_task: Launc
 def test_the_reward_comes_home_however_much_the_agent_has_written(
     launch_task: LaunchTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_aecbench.backends.docker.archives.TOTAL_CAP", 1_000_000)
+    monkeypatch.setattr("pytest_aecbench.backends.archives.TOTAL_CAP", 1_000_000)
     sandbox = launch_task()
     sandbox.output("head -c 3000000 /dev/zero > /logs/agent/big; echo 1 > /logs/verifier/reward")
     sandbox.output("cp /logs/agent/big big; touch after")

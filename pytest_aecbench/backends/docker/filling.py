@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import APIError
 
-from pytest_aecbench.backends.docker.archives import ArchiveWriter
+from pytest_aecbench.backends.archives import ArchiveWriter
 from pytest_aecbench.backends.docker.engine import translated
 from pytest_aecbench.errors import LaunchError, TransferError
 

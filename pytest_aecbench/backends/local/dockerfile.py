@@ -44,6 +44,7 @@ class Dockerfile:
     """What the last stage sets up; ``notes`` says which of its instructions are left out."""
 
     workdir: PurePosixPath | None = None
+    user: str = ""
     env: dict[str, str] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -151,6 +152,7 @@ class _Reader:
         elif keyword == "RUN":
             stage.result.notes.append(f"{instruction}: not executed")
         elif keyword == "USER":
+            stage.result.user = expand(rest, self._variables(stage))
             stage.result.notes.append(f"{instruction}: not honoured")
 
     def _variables(self, stage: _Stage) -> dict[str, str]:

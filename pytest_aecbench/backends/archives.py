@@ -1,4 +1,4 @@
-"""Files as tar archives, on their way into a container and out of it."""
+"""Files as tar archives, on their way into a sandbox and out of it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _stays_within(link: Path, root: Path) -> bool:
 
 
 def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
-    """Unpack an archive from a container below ``directory``; return what was left out.
+    """Unpack an archive from a sandbox below ``directory``; return what was left out.
 
     Nothing is written but regular files, directories and links that stay within ``directory``;
     all of it can be read and removed by its owner.
@@ -123,7 +123,7 @@ def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
                     break
                 unpacking.take(tar, member)
     except tarfile.TarError as error:
-        raise TransferError(f"docker: {directory.name} cannot be unpacked; {error}") from None
+        raise TransferError(f"{directory.name}: cannot be unpacked; {error}") from None
     except OSError as error:
         raise TransferError(f"{directory}: {error.strerror or error}") from None
     return unpacking.finish()

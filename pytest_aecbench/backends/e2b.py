@@ -1,0 +1,251 @@
+"""Run trials in sandboxes of E2B."""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import contextmanager
+from hashlib import sha256
+from importlib.metadata import version
+from json import JSONDecodeError
+from typing import IO, TYPE_CHECKING, Any
+
+import e2b
+import httpx
+from e2b.exceptions import (
+    AuthenticationException,
+    BuildException,
+    RateLimitException,
+    SandboxNotFoundException,
+    SandboxNotRunningException,
+    ServiceBusyException,
+    TimeoutException,
+)
+
+from pytest_aecbench.backends.local.unbuilt import digest_of
+from pytest_aecbench.backends.remote import RemoteBackend, Rented
+from pytest_aecbench.backends.remote.building import BuildLog, built_once
+from pytest_aecbench.backends.remote.calls import Busy, Lost
+from pytest_aecbench.backends.remote.options import read_options
+from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.ownership import LABEL_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pytest_aecbench.backends import Limits
+    from pytest_aecbench.backends.remote import Environment
+
+__all__ = ["E2BBackend", "E2BVendor"]
+
+OPTIONS = {
+    "api_key": str,
+    "api_url": str,
+    "domain": str,
+    "max_lifetime_sec": int,
+    "sandbox_url": str,
+}
+_HOUR = 3600
+_PAGE = 100
+_CONNECTION = ("api_key", "api_url", "domain", "sandbox_url")
+
+
+class E2BVendor:
+    """E2B's SDK; ``options`` are those of ``compute.e2b``, else its own variables count."""
+
+    name = "e2b"
+    concurrency = 20
+
+    def __init__(self, options: Mapping[str, object] | None = None) -> None:
+        found = read_options(self.name, options or {}, OPTIONS)
+        self._max_lifetime_sec: int = found.get("max_lifetime_sec", _HOUR)
+        self._has_key = bool(found.get("api_key") or os.environ.get("E2B_API_KEY"))
+        # Our own patience is longer than the SDK's, and knows what may be repeated.
+        connection: dict[str, Any] = {key: found[key] for key in _CONNECTION if key in found}
+        self._client = e2b.E2B(**connection, **_no_retries())
+        self._sandboxes: dict[str, Any] = {}
+        self._sizes: dict[str, tuple[int | None, int | None]] = {}
+
+    def check(self) -> str:
+        """Ask for one sandbox of the account's list."""
+        if not self._has_key:
+            raise SettingsError(
+                "E2B_API_KEY: is not set; create a key at https://e2b.dev/dashboard and export it"
+            )
+        with _translated("the account"):
+            self._client.Sandbox.list(limit=1).next_items()
+        return f"e2b (SDK {version('e2b')})"
+
+    def refusal(self, limits: Limits) -> str | None:
+        """Refuse a lifetime that the account's plan does not have."""
+        if (limits.lifetime_sec or 0) > self._max_lifetime_sec:
+            return (
+                f"a sandbox lives {self._max_lifetime_sec} s at most, and the trial may need "
+                f"{limits.lifetime_sec:.0f}; lower its timeouts, or set "
+                "compute.e2b.max_lifetime_sec to what your plan allows (Pro: 86400)"
+            )
+        return None
+
+    def unenforced(self) -> tuple[str, ...]:
+        """E2B has one disk size per plan."""
+        return ("storage",)
+
+    def build(self, environment: Environment) -> str:
+        """Build a template; its name says what it is made of."""
+        cpus = None if environment.cpus is None else math.ceil(environment.cpus)
+        memory_mb = environment.memory_mb
+        if memory_mb is not None:
+            memory_mb += memory_mb % 2  # an odd number of megabytes is refused
+        source = environment.docker_image or digest_of(environment.context)
+        digest = sha256(f"{source}\0{cpus}\0{memory_mb}\0{environment.workdir}".encode())
+        name = f"aecbench-{digest.hexdigest()[:20]}"
+        self._sizes[name] = (cpus, memory_mb)
+
+        def is_there() -> bool:
+            with _translated(f"looking for the template {name}"):
+                return bool(self._client.Template.exists(name))
+
+        def build(log: BuildLog) -> None:
+            template = e2b.Template(file_context_path=environment.context)
+            try:
+                if environment.docker_image:
+                    built = template.from_image(environment.docker_image)
+                else:
+                    built = template.from_dockerfile(str(environment.context / "Dockerfile"))
+                # Where a Dockerfile says neither, E2B would choose others than Docker.
+                built = built.set_user("root").set_workdir(str(environment.workdir))
+                with _translated(f"building {name}"):
+                    self._client.Template.build(
+                        built,
+                        name,
+                        cpu_count=cpus,
+                        memory_mb=memory_mb,
+                        on_build_logs=lambda entry: log.add(entry.message),
+                    )
+            except (BuildException, ValueError) as error:
+                raise log.failed(str(error)) from None
+
+        return built_once(self.name, name, environment, is_there, build)
+
+    def create(
+        self, image_ref: str, limits: Limits, labels: Mapping[str, str], lifetime_sec: int
+    ) -> str:
+        """Start a sandbox of a template."""
+        built_for = self._sizes.get(image_ref, (None, None))
+        wanted = (None if limits.cpus is None else math.ceil(limits.cpus), limits.memory_mb)
+        for what, given, asked in zip(("cpus", "memory_mb"), built_for, wanted, strict=True):
+            if asked is not None and given is not None and asked > given:
+                raise LaunchError(
+                    f"e2b: {what} belongs to the template, which has {given}; "
+                    f"set it to {asked} in the task's [environment]"
+                )
+        with _translated(f"starting {image_ref}"):
+            try:
+                sandbox = self._client.Sandbox.create(
+                    image_ref,
+                    timeout=lifetime_sec,
+                    metadata=dict(labels),
+                    allow_internet_access=limits.network,
+                )
+            except e2b.SandboxException as error:
+                if error.status_code in (400, 404) and "template" in str(error).lower():
+                    raise LaunchError(
+                        f"e2b: template {image_ref!r} is not there; "
+                        "use what build_environment returned"
+                    ) from None
+                raise
+        self._sandboxes[sandbox.sandbox_id] = sandbox
+        return str(sandbox.sandbox_id)
+
+    def _sandbox(self, sandbox_id: str) -> Any:
+        try:
+            return self._sandboxes[sandbox_id]
+        except KeyError:
+            raise SandboxGone(f"e2b: sandbox {sandbox_id!r} was removed") from None
+
+    def run(self, sandbox_id: str, command: str, timeout_sec: float) -> str:
+        """Run a command as root."""
+        with _translated("a command", dispatched=True):
+            try:
+                done = self._sandbox(sandbox_id).commands.run(
+                    command, user="root", cwd="/", timeout=timeout_sec
+                )
+            except e2b.CommandExitException as error:
+                return f"{error.stdout}\n{error.stderr}"
+        return f"{done.stdout}\n{done.stderr}"
+
+    def write(self, sandbox_id: str, path: str, file: IO[bytes]) -> None:
+        """Write a file as root."""
+        with _translated("an upload", dispatched=True):
+            self._sandbox(sandbox_id).files.write(path, file, user="root")
+
+    def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
+        """Read a file as root."""
+        with _translated("a download", dispatched=True):
+            try:
+                yield from self._sandbox(sandbox_id).files.read(path, format="stream", user="root")
+            except e2b.FileNotFoundException:
+                raise FileNotFoundError(path) from None
+
+    def is_running(self, sandbox_id: str) -> bool:
+        """Ask the sandbox itself."""
+        with _translated("looking for a sandbox"):
+            try:
+                return bool(self._sandbox(sandbox_id).is_running())
+            except (SandboxNotFoundException, SandboxNotRunningException, SandboxGone):
+                return False
+
+    def kill(self, sandbox_id: str) -> None:
+        """End a sandbox."""
+        self._sandboxes.pop(sandbox_id, None)
+        with _translated("the end of a sandbox"):
+            self._client.Sandbox.kill(sandbox_id)
+
+    def rented(self) -> Iterable[Rented]:
+        """List the account's sandboxes, page by page."""
+        found = []
+        with _translated("listing sandboxes"):
+            pages = self._client.Sandbox.list(limit=_PAGE)
+            while pages.has_next:
+                found += pages.next_items()
+        mark = f"{LABEL_PREFIX}pid"
+        return [Rented(one.sandbox_id, one.metadata) for one in found if mark in one.metadata]
+
+
+class E2BBackend(RemoteBackend):
+    """Trials in sandboxes of E2B."""
+
+    make_vendor = E2BVendor
+
+
+def _no_retries() -> dict[str, Any]:
+    """Return the option that newer versions of the SDK have; older ones do not repeat calls."""
+    return {"retries": 0} if "retries" in e2b.ApiParams.__annotations__ else {}
+
+
+@contextmanager
+def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
+    """Turn E2B's errors into ours; ``dispatched`` says that the call may have had its effect."""
+    try:
+        yield
+    except AuthenticationException as error:
+        raise SettingsError(f"E2B_API_KEY: is refused; {_line(error)}") from None
+    except (RateLimitException, ServiceBusyException) as error:
+        raise Busy(f"e2b: {what}: {_line(error)}") from None
+    except (SandboxNotFoundException, SandboxNotRunningException) as error:
+        raise SandboxGone(f"e2b: the sandbox is gone; {_line(error)}") from None
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise Busy(f"e2b: cannot be reached; {_line(error)}") from None
+    except (httpx.TransportError, TimeoutException) as error:
+        raise Lost(f"e2b: {what}: {_line(error)}") from None
+    except e2b.SandboxException as error:
+        kind = Lost if (error.status_code or 0) >= 500 or dispatched else BackendError
+        raise kind(f"e2b: {what}: {_line(error)}") from None
+    except FileNotFoundError:
+        raise
+    except (OSError, RuntimeError, JSONDecodeError) as error:  # the transport, a gateway's page
+        raise Lost(f"e2b: {what}: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,338 @@
+"""What all backends that rent sandboxes from a vendor share; each vendor adds its own calls."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import shutil
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+
+from pytest_aecbench.backends import (
+    BackendExecutionRequest,
+    BackendExecutionResult,
+    CollectedArtifacts,
+    Limits,
+    TrialHandle,
+)
+from pytest_aecbench.backends.local.dockerfile import read_dockerfile
+from pytest_aecbench.backends.local.unbuilt import read_environment
+from pytest_aecbench.backends.remote.box import Box
+from pytest_aecbench.backends.remote.calls import bounded, patiently
+from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone
+from pytest_aecbench.homes import left_homes, make_home, remove_tree
+from pytest_aecbench.ownership import LABEL_PREFIX, Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_aecbench.settings import Settings
+
+__all__ = ["Environment", "RemoteBackend", "Rented", "Vendor"]
+
+EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
+_TOKEN_LABEL = f"{LABEL_PREFIX}sandbox"
+_CREATE_SEC = 600.0
+_KILL_SEC = 60.0
+_LIFETIME_SEC = 3600.0
+_EXPIRY_MARGIN_SEC = 900
+_WORKSPACE = PurePosixPath("/workspace")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a task's sandboxes are made of, as its ``task.toml`` and its Dockerfile say."""
+
+    task_dir: Path
+    docker_image: str | None
+    build_timeout_sec: float
+    cpus: float | None
+    memory_mb: int | None
+    storage_mb: int | None
+    workdir: PurePosixPath
+    user: str
+    env: Mapping[str, str]
+
+    @property
+    def context(self) -> Path:
+        """The directory that images are built from."""
+        return self.task_dir / "environment"
+
+    @classmethod
+    def read(cls, task_dir: Path) -> Environment:
+        """Read both; raises BuildError where there is nothing to build."""
+        config = read_environment(task_dir)
+        path = task_dir / "environment/Dockerfile"
+        if (task_dir / "environment/docker-compose.yaml").exists():
+            raise BuildError(f"{task_dir}: has services of its own; use --aec-backend=docker")
+        if not config.docker_image and not path.is_file():
+            raise BuildError(
+                f"{task_dir}: nothing to build; add environment/Dockerfile, "
+                "or set docker_image in [environment] of task.toml"
+            )
+        try:
+            found = None if config.docker_image else read_dockerfile(path, {})
+        except OSError as error:
+            raise BuildError(f"{path}: cannot be read; {error.strerror}") from None
+        workdir = config.workdir or (found and found.workdir) or _WORKSPACE
+        return cls(
+            task_dir=task_dir,
+            docker_image=config.docker_image,
+            build_timeout_sec=config.build_timeout_sec,
+            cpus=config.cpus,
+            memory_mb=config.memory_mb,
+            storage_mb=config.storage_mb,
+            workdir=PurePosixPath(workdir) if PurePosixPath(workdir).parts[1:] else _WORKSPACE,
+            user="" if found is None else found.user,
+            env={} if found is None else found.env,
+        )
+
+
+class Rented(NamedTuple):
+    """A sandbox as its vendor lists it."""
+
+    sandbox_id: str
+    labels: Mapping[str, str]
+
+
+class Vendor(Protocol):
+    """What is asked of a vendor, each a call or two of its SDK.
+
+    Errors are ours: ``Busy`` for what may be tried again since nothing has happened, ``Lost`` where
+    nobody knows, SandboxGone, SettingsError for a key that is missing or refused, and the others.
+    """
+
+    name: str
+    concurrency: int
+
+    def check(self) -> str:
+        """Raise SettingsError or LaunchError when no sandbox could be rented; else describe it."""
+        ...
+
+    def refusal(self, limits: Limits) -> str | None:
+        """Return why a sandbox with these limits cannot be had, or None."""
+        ...
+
+    def unenforced(self) -> tuple[str, ...]:
+        """Return the names of limits that the vendor does not enforce."""
+        ...
+
+    def build(self, environment: Environment) -> str:
+        """Build an image, or find it; return its reference."""
+        ...
+
+    def create(
+        self, image_ref: str, limits: Limits, labels: Mapping[str, str], lifetime_sec: int
+    ) -> str:
+        """Start a sandbox that carries the labels and ends by itself; return its id."""
+        ...
+
+    def run(self, sandbox_id: str, command: str, timeout_sec: float) -> str:
+        """Run a shell command as root to its end; return what it printed, whatever its exit."""
+        ...
+
+    def write(self, sandbox_id: str, path: str, file: IO[bytes]) -> None:
+        """Write a file."""
+        ...
+
+    def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
+        """Read a file; FileNotFoundError where there is none."""
+        ...
+
+    def is_running(self, sandbox_id: str) -> bool:
+        """Tell whether the sandbox is still there."""
+        ...
+
+    def kill(self, sandbox_id: str) -> None:
+        """End a sandbox; one that is gone is no error."""
+        ...
+
+    def rented(self) -> Iterable[Rented]:
+        """List the sandboxes that carry labels of ours."""
+        ...
+
+
+class _Sandbox(NamedTuple):
+    box: Box
+    home: Path
+
+
+class RemoteBackend:
+    """Trials in sandboxes of a vendor, which ``options`` are for.
+
+    ``cpus`` and ``memory_mb`` go before what a task says.
+    """
+
+    make_vendor: ClassVar[Callable[[Mapping[str, object]], Vendor]]
+
+    def __init__(
+        self,
+        options: Mapping[str, object] | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        run_id: str = "",
+        cpus: float | None = None,
+        memory_mb: int | None = None,
+    ) -> None:
+        self.vendor = type(self).make_vendor(options or {})
+        self.name = self.vendor.name
+        self._sizes = {"cpus": cpus, "memory_mb": memory_mb}
+        self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
+        self._environments: dict[str, Environment] = {}
+        self._sandboxes: dict[str, _Sandbox] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> RemoteBackend:
+        """Make the backend that a run asked for."""
+        return cls(
+            settings.backend_options,
+            labels={f"{LABEL_PREFIX}experiment": settings.experiment_id},
+            run_id=settings.run_id,
+            cpus=settings.cpus,
+            memory_mb=settings.memory_mb,
+        )
+
+    def concurrency(self) -> int:
+        """Return how many sandboxes at once an ordinary account may have."""
+        return self.vendor.concurrency
+
+    def describe(self) -> str:
+        """Return one line on the vendor and on what it does not limit."""
+        missing = ", ".join(self.vendor.unenforced())
+        return f"{self.vendor.check()}{f'; no limit on {missing}' if missing else ''}"
+
+    def preflight(self) -> None:
+        """Raise an error when no sandbox could be rented."""
+        patiently(self.vendor.check)
+
+    def build_environment(self, *, task_dir: Path) -> str:
+        """Build the image of the task's ``environment`` directory, unless it is there."""
+        environment = Environment.read(task_dir)
+        sizes = {name: value for name, value in self._sizes.items() if value is not None}
+        environment = replace(environment, **sizes)  # type: ignore[arg-type]
+        image_ref = patiently(lambda: self.vendor.build(environment))
+        self._environments[image_ref] = environment
+        return image_ref
+
+    def launch_trial(
+        self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
+    ) -> TrialHandle:
+        """Rent a sandbox; its working directory gets a copy of what ``workspace_dir`` holds."""
+        if not workspace_dir.is_dir():
+            raise LaunchError(
+                f"{self.name}: workspace_dir {str(workspace_dir)!r} is not a directory"
+            )
+        limits = limits or Limits()
+        if refusal := self.vendor.refusal(limits):
+            raise LaunchError(f"{self.name}: {refusal}")
+        environment = self._environments.get(image_ref)
+        lifetime_sec = math.ceil(limits.lifetime_sec or _LIFETIME_SEC)
+        token = secrets.token_hex(8)
+        labels = {
+            **self._labels,
+            **Owner.current().labels(),
+            _TOKEN_LABEL: token,
+            f"{LABEL_PREFIX}trial": workspace_dir.parent.name,
+            EXPIRES_LABEL: str(int(time.time() + lifetime_sec + _EXPIRY_MARGIN_SEC)),
+        }
+        try:
+            sandbox_id = patiently(
+                lambda: bounded(
+                    lambda: self.vendor.create(image_ref, limits, labels, lifetime_sec),
+                    _CREATE_SEC,
+                    f"{self.name}: a new sandbox",
+                )
+            )
+        except BaseException as error:
+            self._forget(token)
+            if isinstance(error, BackendError) and not isinstance(error, LaunchError):
+                raise LaunchError(str(error)) from None
+            raise
+        box = Box(
+            self.vendor,
+            sandbox_id,
+            workspace_dir,
+            environment.workdir if environment else _WORKSPACE,
+            environment.env if environment else {},
+            environment.user if environment else "",
+        )
+        home = make_home(self.name)
+        with self._lock:
+            self._sandboxes[sandbox_id] = _Sandbox(box, home)
+        return TrialHandle(self.name, sandbox_id)
+
+    def _forget(self, token: str) -> None:
+        """End a sandbox that may have been started though its start was not confirmed."""
+        with suppress(BackendError):
+            for rented in self.vendor.rented():
+                if rented.labels.get(_TOKEN_LABEL) == token:
+                    self._kill(rented.sandbox_id)
+
+    def execute_trial(
+        self, *, handle: TrialHandle, request: BackendExecutionRequest
+    ) -> BackendExecutionResult:
+        """Run one command to completion in the sandbox."""
+        return self._find(handle).box.execute(request)
+
+    def _find(self, handle: TrialHandle) -> _Sandbox:
+        try:
+            return self._sandboxes[handle.handle_id]
+        except KeyError:
+            raise SandboxGone(f"{self.name}: sandbox {handle.handle_id!r} was removed") from None
+
+    def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
+        """Bring ``/logs`` and then the working directory home, in place of ``workspace_dir``."""
+        box, home = self._find(handle)
+        logs, workspace = home / "logs", home / "workspace"
+        for directory in (logs, workspace):
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+        skipped = box.collect(logs, workspace)
+        (logs / "verifier").mkdir(exist_ok=True)
+        shutil.rmtree(box.workspace_dir, ignore_errors=True)
+        shutil.move(workspace, box.workspace_dir)
+        return CollectedArtifacts(box.workspace_dir, logs, tuple(skipped))
+
+    def teardown(self, *, handle: TrialHandle) -> None:
+        """End the sandbox."""
+        with self._lock:
+            sandbox = self._sandboxes.pop(handle.handle_id, None)
+        if sandbox is not None:
+            remove_tree(sandbox.home)
+            self._kill(handle.handle_id)
+
+    def _kill(self, sandbox_id: str) -> None:
+        patiently(
+            lambda: bounded(
+                lambda: self.vendor.kill(sandbox_id),
+                _KILL_SEC,
+                f"{self.name}: the end of a sandbox",
+            ),
+            and_when_lost=True,
+        )
+
+    def reap(self, *, dry_run: bool = False) -> list[str]:
+        """End the sandboxes and remove the files that dead runs left; return the sandboxes' ids."""
+        for home in [] if dry_run else left_homes(self.name):
+            remove_tree(home)
+        left = [rented.sandbox_id for rented in patiently(self.vendor.rented) if _is_left(rented)]
+        if not dry_run:
+            for sandbox_id in left:
+                self._kill(sandbox_id)
+        return sorted(left)
+
+
+def _is_left(rented: Rented) -> bool:
+    owner = Owner.from_labels(rented.labels)
+    if owner is None:
+        return False
+    if owner.host == socket.gethostname():
+        return owner.is_dead()
+    expires = rented.labels.get(EXPIRES_LABEL, "")  # all that can be told from another host
+    return expires.isdecimal() and int(expires) < time.time()

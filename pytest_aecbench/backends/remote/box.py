@@ -1,0 +1,241 @@
+"""One rented sandbox: commands run in it, files go in and out, processes are killed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import secrets
+import tarfile
+import tempfile
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import PurePosixPath
+from typing import IO, TYPE_CHECKING
+
+from pytest_aecbench.backends import BackendExecutionResult
+from pytest_aecbench.backends.archives import ArchiveWriter, sandbox_path, unpack
+from pytest_aecbench.backends.capping import OUTPUT_CAP
+from pytest_aecbench.backends.local.shell import check_environment
+from pytest_aecbench.backends.remote.calls import Lost, bounded, patiently
+from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
+from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from pytest_aecbench.backends import BackendExecutionRequest
+    from pytest_aecbench.backends.remote import Vendor
+
+__all__ = ["Box"]
+
+_HALF = OUTPUT_CAP // 2
+_SPOOL = 16 * 1024 * 1024
+_TRANSFER_SEC = 600.0
+_MARGIN_SEC = 60.0  # for what a command needs before and after its own time
+_FOREVER_SEC = 7 * 24 * 3600.0
+_POLL_SEC = 1.0
+_REASONS = {
+    "kill": "processes cannot be killed",
+    "place": "files cannot be placed",
+}
+
+
+@dataclass(eq=False)
+class Box:
+    """A running sandbox, in which commands run as ``user`` in ``workdir`` unless they say more.
+
+    What ``workspace_dir`` holds is put in its working directory along with the first command.
+    """
+
+    vendor: Vendor
+    sandbox_id: str
+    workspace_dir: Path
+    workdir: PurePosixPath
+    env: Mapping[str, str]
+    user: str = ""
+    _since: str = ""
+    _is_furnished: bool = False
+
+    def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
+        """Run one command to completion."""
+        if "\0" in request.command:
+            raise BackendError("command: holds a NUL character; a shell command cannot")
+        if request.cwd is not None and not request.cwd.startswith("/"):
+            raise BackendError(f"cwd: {request.cwd!r} is not absolute; start it with '/'")
+        env = {"LANG": "C.UTF-8", **self.env, **request.env}
+        check_environment(env)
+        started = time.monotonic()
+        seconds = None if request.timeout_sec is None else f"{request.timeout_sec:g}"
+        wanted = [
+            *(["kill"] if request.exclusive else []),
+            *([] if request.cwd else ["make"]),
+            *([] if self._is_furnished else ["first"]),
+        ]
+        user = self.user if request.user is None else request.user
+        cwd = request.cwd or str(self.workdir)
+        uploads = {sandbox_path(target): source for target, source in request.uploads.items()}
+        word = secrets.token_hex(16)
+        fields = [word, " ".join(wanted), self._since, seconds or "", user, str(self.workdir)]
+        with tempfile.SpooledTemporaryFile(_SPOOL) as archive:
+            self._pack(archive, uploads)
+            parts = {
+                "run": RUN.replace("KEPT", str(OUTPUT_CAP)).replace("HALF", str(_HALF)).encode(),
+                "request": _fields(*fields, cwd, *map(str, uploads), ""),
+                "command": os.fsencode(request.command),
+                "env": _fields(*(f"{name}={value}" for name, value in env.items())),
+            }
+            answer = self._ask(word, parts, request.timeout_sec, archive)
+        if answer[0] == "failed":
+            raise self._refused(" ".join(answer[1:]), user)
+        self._is_furnished = True
+        _, code, timed, since, *streams = answer
+        self._since = self._since or since
+        stdout, stderr = (
+            self._stream(word, name, int(size), content)
+            for name, size, content in (("out", *streams[:2]), ("err", *streams[2:]))
+        )
+        if request.on_output:  # all at once, since it comes with the answer
+            request.on_output((stdout + stderr).encode())
+        return BackendExecutionResult(
+            returncode=None if timed == "1" else int(code),
+            stdout=stdout,
+            stderr=stderr,
+            timed_out=timed == "1",
+            duration_sec=time.monotonic() - started,
+            truncated=any(int(size) > OUTPUT_CAP for size in streams[::2]),
+        )
+
+    def _pack(self, archive: IO[bytes], uploads: Mapping[PurePosixPath, Path]) -> None:
+        with closing(ArchiveWriter(archive)) as writer:
+            if not self._is_furnished:
+                writer.add_contents(self.workdir, self.workspace_dir)
+            for target, source in uploads.items():
+                writer.add(target, source)
+
+    def _refused(self, reason: str, user: str) -> BackendError:
+        if reason == "user":
+            return BackendError(f"user: {user!r} is not known in the image")
+        kind = TransferError if reason == "place" else BackendError
+        return kind(f"{self.vendor.name}: {_REASONS.get(reason, reason)}")
+
+    def _ask(
+        self,
+        word: str,
+        parts: Mapping[str, bytes],
+        timeout_sec: float | None,
+        archive: IO[bytes] | None = None,
+    ) -> list[str]:
+        """Send a request, run its script, and return the words of the answer after the first.
+
+        It is never sent twice: where the connection is lost, the answer is waited for in its file.
+        """
+        where = self._where(word)
+        with tempfile.SpooledTemporaryFile(_SPOOL) as file:
+            with tarfile.open(fileobj=file, mode="w") as tar:
+                for name, data in parts.items():
+                    _add(tar, name, len(data), BytesIO(data))
+                if archive is not None:
+                    size = archive.seek(0, os.SEEK_END)
+                    archive.seek(0)
+                    _add(tar, "archive", size, archive)
+            self._write(f"{where}.tar", file)
+        unpacked = f"mkdir -m 700 {where} && tar -xf {where}.tar -C {where} && rm {where}.tar"
+        command = f"{unpacked} && exec bash {where}/run {where} </dev/null"
+        seconds = (_FOREVER_SEC if timeout_sec is None else timeout_sec) + _MARGIN_SEC
+        deadline = time.monotonic() + seconds
+        try:
+            said = bounded(
+                lambda: self.vendor.run(self.sandbox_id, command, seconds),
+                seconds + _MARGIN_SEC,
+                f"{self.vendor.name}: a command",
+            )
+        except Lost as error:
+            said = self._find_answer(where, deadline, error)
+        for line in reversed(said.splitlines()):
+            if line.startswith(f"{word} "):
+                return line.split(" ")[1:]
+        if not self.vendor.is_running(self.sandbox_id):
+            raise SandboxGone(f"{self.vendor.name}: the sandbox is gone")
+        shown = " ".join(said.split())[-300:]
+        raise BackendError(
+            f"{self.vendor.name}: the command's end is not known; {shown or 'nothing was printed'}"
+        )
+
+    def _find_answer(self, where: str, deadline: float, error: Lost) -> str:
+        while True:
+            with suppress(FileNotFoundError, Lost):
+                return b"".join(self._read(f"{where}/done")).decode(errors="replace")
+            if not patiently(lambda: self.vendor.is_running(self.sandbox_id), and_when_lost=True):
+                raise SandboxGone(f"{self.vendor.name}: the sandbox is gone; {error}") from None
+            if time.monotonic() > deadline:
+                raise error
+            time.sleep(_POLL_SEC)
+
+    def _where(self, word: str) -> str:
+        """Return the request's directory in the sandbox; its name does not tell the word."""
+        return f"/tmp/.aecbench-{word[:8]}"  # noqa: S108  (the sandbox's own)
+
+    def _write(self, path: str, file: IO[bytes]) -> None:
+        def write() -> None:
+            file.seek(0)
+            self.vendor.write(self.sandbox_id, path, file)
+
+        what = f"{self.vendor.name}: an upload"
+        patiently(lambda: bounded(write, _TRANSFER_SEC, what), and_when_lost=True)
+
+    def _read(self, path: str) -> Iterable[bytes]:
+        return patiently(
+            lambda: bounded(
+                lambda: list(self.vendor.read(self.sandbox_id, path)),
+                _TRANSFER_SEC,
+                f"{self.vendor.name}: a download",
+            ),
+            and_when_lost=True,
+        )
+
+    def _content(self, word: str, name: str, content: str) -> Iterable[bytes]:
+        """Return what a file of the answer holds: what the answer says itself, or the file."""
+        if not content.startswith("="):
+            return self._read(f"{self._where(word)}/{name}")
+        try:
+            return [base64.b64decode(content[1:], validate=True)]
+        except binascii.Error:
+            raise Lost(f"{self.vendor.name}: an answer came in pieces") from None
+
+    def _stream(self, word: str, name: str, size: int, content: str) -> str:
+        data = b"".join(self._content(word, name, content))
+        if size <= OUTPUT_CAP:
+            return data.decode("utf-8", "replace")
+        head, tail = (part.decode("utf-8", "replace") for part in (data[:_HALF], data[-_HALF:]))
+        return f"{head}\n[{size - 2 * _HALF} bytes left out]\n{tail}"
+
+    def collect(self, logs: Path, workspace: Path) -> list[str]:
+        """Bring ``/logs`` and the working directory home; return what was left out."""
+        if not self._is_furnished:
+            from pytest_aecbench.backends import BackendExecutionRequest
+
+            self.execute(BackendExecutionRequest(":", timeout_sec=_TRANSFER_SEC))
+        word = secrets.token_hex(16)
+        request = _fields(word, str(self.workdir))
+        answer = self._ask(word, {"run": COLLECT.encode(), "request": request}, _TRANSFER_SEC)
+        if answer[0] == "failed":
+            raise TransferError(f"{self.vendor.name}: nothing can be collected; {answer[1:]}")
+        skipped = []
+        for directory, content in zip((logs, workspace), answer[1:], strict=True):
+            found = unpack(self._content(word, f"{directory.name}.tar", content), directory)
+            skipped += [f"{directory.name}/{what}" for what in found]
+        return skipped
+
+
+def _fields(*texts: str) -> bytes:
+    return os.fsencode("".join(f"{text}\0" for text in texts))
+
+
+def _add(tar: tarfile.TarFile, name: str, size: int, data: IO[bytes]) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = size
+    tar.addfile(info, data)

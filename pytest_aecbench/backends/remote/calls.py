@@ -1,0 +1,79 @@
+"""Calls to a vendor: each under a deadline of ours, and again only where that is safe."""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_aecbench.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Busy", "Lost", "bounded", "patiently"]
+
+_T = TypeVar("_T")
+
+PATIENCE_SEC = 180.0  # longer than a vendor's deployment takes
+_FIRST_WAIT_SEC = 0.5
+_LONGEST_WAIT_SEC = 20.0
+
+
+class Busy(BackendError):  # noqa: N818  (a state)
+    """The vendor refused a call that changed nothing: a rate limit, no capacity, a bad gateway."""
+
+    def __init__(self, message: str, retry_after_sec: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_sec = retry_after_sec
+
+
+class Lost(BackendError):  # noqa: N818  (a state)
+    """The connection failed after the call was sent, so that nobody knows what came of it."""
+
+
+def bounded(call: Callable[[], _T], timeout_sec: float, what: str) -> _T:
+    """Return what the call does, or raise Lost when that takes too long.
+
+    It runs in a thread of its own: some vendors' clients would use SIGALRM on the main one, and
+    none of them can be interrupted.
+    """
+    answers: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except BaseException as error:  # noqa: BLE001  (raised again by whoever waits)
+            answers.put((None, error))
+
+    threading.Thread(target=run, name="aec-call", daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=timeout_sec)
+    except queue.Empty:
+        raise Lost(f"{what}: no answer within {timeout_sec:.0f} s") from None
+    if error is not None:
+        raise error
+    return answer  # type: ignore[return-value]
+
+
+def patiently(
+    call: Callable[[], _T], *, and_when_lost: bool = False, patience_sec: float | None = None
+) -> _T:
+    """Repeat a call while the vendor is busy; one that changes nothing, also when it is lost."""
+    deadline = time.monotonic() + (PATIENCE_SEC if patience_sec is None else patience_sec)
+    wait = _FIRST_WAIT_SEC
+    while True:
+        try:
+            return call()
+        except Busy as error:
+            pause = max(wait * random.uniform(0.5, 1), error.retry_after_sec or 0)  # noqa: S311
+            if time.monotonic() + pause > deadline:
+                raise
+        except Lost:
+            pause = wait
+            if not and_when_lost or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        wait = min(wait * 2, _LONGEST_WAIT_SEC)

@@ -1,0 +1,52 @@
+"""The settings of one vendor, as its table in a configuration file gives them."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from pytest_aecbench.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["read_options"]
+
+_KINDS = {
+    str: "a text",
+    int: "a whole number above 0",
+    float: "a number above 0",
+    bool: "true or false",
+    list: "a list of texts",
+}
+
+
+def read_options(
+    vendor: str, given: Mapping[str, object], kinds: Mapping[str, type]
+) -> dict[str, Any]:
+    """Check what was given; the table is named ``compute.<vendor>``.
+
+    Raises:
+        SettingsError: a key or a value is wrong.
+
+    """
+    for key, value in given.items():
+        where = f"compute.{vendor}.{key}"
+        if key not in kinds:
+            near = difflib.get_close_matches(key, kinds, 1)
+            right = (
+                f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(kinds))}"
+            )
+            raise SettingsError(f"{where}: is not known; {right}")
+        if not _fits(value, kinds[key]):
+            raise SettingsError(f"{where}: {value!r} is not valid; use {_KINDS[kinds[key]]}")
+    return dict(given)
+
+
+def _fits(value: object, kind: type) -> bool:
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(text, str) for text in value)
+    if kind in (int, float):
+        is_number = isinstance(value, (int, kind)) and not isinstance(value, bool)
+        return is_number and value > 0  # type: ignore[operator]
+    return isinstance(value, kind)

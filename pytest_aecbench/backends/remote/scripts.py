@@ -1,0 +1,174 @@
+"""The shell scripts that run inside a rented sandbox, as root.
+
+They need bash, tar and coreutils. All that a request holds comes in files, since what a vendor is
+told to run may be seen and kept by others.
+"""
+
+from __future__ import annotations
+
+__all__ = ["COLLECT", "RUN"]
+
+# What both begin with. A script gets the directory of its request, in which the file ``request``
+# holds fields that NUL ends. Answers are one line that starts with the request's secret word.
+_COMMON = r"""
+dir=$1
+cd -- "$dir" || exit 125
+field() { IFS= read -rd '' "$1"; }
+path=$PATH
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+inline=150000
+
+# Prints the line that the client waits for, and keeps it for one that lost its connection.
+answer() { printf '%s\n' "$*" >.done && mv .done done && cat done; }
+fail() { answer "$word" failed "$1"; exit 125; }
+
+# Prints files as one word each: their content where they are small, else their size.
+content() {
+  local file
+  for file; do
+    if (($(stat -c %s "$file") <= inline)); then printf ' =%s' "$(base64 -w 0 "$file")"
+    else printf ' %s' "$(stat -c %s "$file")"; fi
+  done
+}
+
+# Makes what every sandbox has.
+furnish() {
+  (umask 0; mkdir -p /logs/agent /logs/verifier)
+  mkdir -p /tests "$workdir"
+  [[ -e /workspace || -L /workspace ]] || ln -s "$workdir" /workspace
+}
+"""
+
+# Runs one command. The fields: a secret word; what is wanted ("kill" all that earlier requests
+# left, "make" the working directory, "first" of all make what every sandbox has); since when
+# processes are ours; seconds until the deadline, or none; user; the image's working directory; the
+# working directory; the paths that ``archive`` replaces and an empty one. ``command`` and ``env``
+# are files, too. Answers "ended <exit code> <timed out> <start time> <stdout> <stderr>".
+RUN = (
+    _COMMON
+    + r"""
+{
+  field word; field wanted; field since; field seconds; field user; field workdir; field cwd
+  targets=()
+  while field target && [[ $target ]]; do targets+=("$target"); done
+} <request
+
+# Prints when a process started, in ticks since the machine did, and its parent.
+status() {
+  local stat=
+  { IFS= read -rd '' stat; } 2>/dev/null <"/proc/$1/stat"
+  [[ $stat ]] || return
+  fields=(${stat##*) })
+  [[ ${fields[0]} != Z ]]
+}
+status $$
+started=${fields[19]}
+
+# Kills all that started no earlier than that, except this process and those it descends from.
+sweep() {
+  local spared=" 1 $$ " pid=$$ round left entry
+  while status "$pid" && pid=${fields[1]} && ((pid > 1)); do spared+="$pid "; done
+  for ((round = 0; round < 300; round++)); do
+    left=
+    for entry in /proc/[0-9]*; do
+      pid=${entry#/proc/}
+      [[ $spared = *" $pid "* ]] || ! status "$pid" || ((fields[19] < $1)) && continue
+      kill -KILL "$pid" 2>/dev/null
+      left=1
+    done
+    [[ $left ]] || return 0
+    ((round < 3)) || sleep 0.01
+  done
+  return 1
+}
+
+[[ $wanted != *kill* ]] || sweep "${since:-$started}" || fail kill
+[[ $wanted != *first* ]] || furnish
+
+# Makes the way to a path, without links that an agent may have put there, and empties its place.
+clear() {
+  local way= rest=${1#/}
+  while [[ $rest = */* ]]; do
+    way+=/${rest%%/*} rest=${rest#*/}
+    if [[ -L $way && $way =~ ^(/workspace/|/(logs|solution|tests)(/|$)) ]] ||
+       [[ -e $way && ! -d $way ]]; then
+      rm -rf -- "$way" || return
+    fi
+    [[ -d $way ]] || mkdir -- "$way" || return
+  done
+  # What something is mounted at can be emptied, but not removed.
+  rm -rf -- "$1" || [[ -d $1 && ! -L $1 && -z $(ls -A -- "$1") ]]
+}
+for target in "${targets[@]}"; do clear "$target" 2>>placing || fail place; done
+[[ ! -s archive ]] || tar -xpf archive -C / 2>>placing || fail place
+rm -f archive
+
+environment=("PATH=$path")
+while IFS= read -rd '' entry; do environment+=("$entry"); done <env
+as=()
+if [[ $user ]]; then
+  IFS=: read -r name group <<<"$user"
+  uid=$(id -u -- "$name" 2>/dev/null) || { [[ $name != *[!0-9]* ]] && uid=$name; } || fail user
+  gid=${group:-$(id -g -- "$name" 2>/dev/null || echo "$uid")}
+  ((uid == 0 && gid == 0)) || as=(setpriv "--reuid=$uid" "--regid=$gid" --clear-groups)
+  home=$(getent passwd "$uid" | cut -d: -f6)
+  environment=("HOME=${home:-/}" "${environment[@]}")
+fi
+[[ $wanted != *make* ]] || mkdir -p -- "$cwd" 2>/dev/null
+: >out; : >err; chmod 755 . 2>/dev/null
+code= timed=0
+if ! cd -- "$cwd" 2>/dev/null; then
+  printf '%s: no such directory\n' "$cwd" >"$dir/err"
+  code=125
+else
+  command=("$(<"$dir/command")")
+  # Too long for an argument.
+  (($(stat -c %s "$dir/command") < 100000)) || command=('eval "$(<"$0")"' "$dir/command")
+  "${as[@]}" env -- "${environment[@]}" \
+    bash -c -- "${command[@]}" </dev/null >"$dir/out" 2>"$dir/err" &
+  child=$!
+  if [[ $seconds ]]; then
+    sleep "$seconds" </dev/null >/dev/null 2>&1 &
+    timer=$!
+    wait -n; code=$?
+    if kill -0 "$child" 2>/dev/null; then
+      timed=1
+      sweep "$started"
+    else
+      kill -KILL "$timer" 2>/dev/null
+    fi
+  else
+    wait "$child"; code=$?
+  fi
+fi 2>/dev/null
+cd -- "$dir"
+rm -rf command env request placing run
+shown=
+for stream in out err; do
+  size=$(stat -c %s "$stream")
+  if ((size > KEPT)); then
+    { head -c HALF "$stream"; tail -c HALF "$stream"; } >"$stream.cut"
+    mv "$stream.cut" "$stream"
+  fi
+  shown+=" $size$(content "$stream")"
+done
+answer "$word" ended "$code" "$timed" "$started"$shown
+"""
+)
+
+# Packs /logs and the working directory. The fields: the secret word, the working directory. Answers
+# "packed <logs> <workspace>".
+COLLECT = (
+    _COMMON
+    + r"""
+{ field word; field workdir; } <request
+furnish
+for what in logs workspace; do
+  from=/logs; [[ $what = logs ]] || from=$workdir
+  rm -f "$what.tar"
+  tar -cf "$what.tar" --warning=no-file-ignored --ignore-failed-read -C "$from" . 2>packing
+  [[ -s $what.tar ]] || fail "$(tail -n 1 packing)"
+done
+answer "$word" packed$(content logs.tar workspace.tar)
+"""
+)

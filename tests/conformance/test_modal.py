@@ -1,0 +1,88 @@
+"""Modal's SDK drives real commands, through a stand-in for its servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_aecbench.backends.local import LocalBackend
+from pytest_aecbench.backends.remote import RemoteBackend
+from pytest_aecbench.errors import LaunchError
+from pytest_aecbench.testing import BackendConformance
+from tests.conformance.vendors import VendorFaults
+from tests.standins.executor import Executor
+from tests.standins.modal import ModalServer
+
+pytestmark = pytest.mark.needs("namespaces")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[ModalServer]:
+    """One server for all, since the SDK has one client for the whole process."""
+    executor = Executor(LocalBackend("namespaces"))
+    server = ModalServer(executor)
+    yield server
+    import modal
+
+    modal.Client.from_env()._close()
+    server.close()
+    executor.close()
+
+
+@pytest.fixture
+def server(running: ModalServer, monkeypatch: pytest.MonkeyPatch) -> ModalServer:
+    running.reset()
+    for name, value in running.environment().items():
+        monkeypatch.setenv(name, value)
+    return running
+
+
+@pytest.fixture
+def backend(server: ModalServer) -> Any:
+    from pytest_aecbench.backends.modal import ModalBackend
+
+    return ModalBackend()
+
+
+class TestModal(BackendConformance):
+    @pytest.fixture
+    def backend(self, server: ModalServer) -> Any:
+        from pytest_aecbench.backends.modal import ModalBackend
+
+        return ModalBackend()
+
+
+class TestFaults(VendorFaults):
+    name = "modal"
+    sdk_repeats = True
+
+    def test_what_a_task_asks_for_is_what_is_sent(
+        self, backend: RemoteBackend, server: ModalServer, image_ref: str, tmp_path: Path
+    ) -> None:
+        limits = {"cpus": 1.5, "memory_mb": 512, "network": False, "lifetime_sec": 1234.5}
+        sandbox = self.launch(backend, image_ref, tmp_path, **limits)
+        sent = server.sandboxes[sandbox.handle.handle_id]
+        assert sent.request.timeout_secs == 1235
+        assert sent.request.resources.milli_cpu_max == 1500
+        assert sent.request.resources.memory_mb_max == 512
+        assert sent.request.network_access.network_access_type == 2  # blocked
+        assert list(sent.request.entrypoint_args) == ["sleep", "infinity"]
+        assert sent.tags["aecbench.trial"] == "trial"
+        assert sent.tags["aecbench.pid"] == str(os.getpid())
+        sandbox.teardown()
+
+    def test_settings_are_sent(self, server: ModalServer, image_ref: str, tmp_path: Path) -> None:
+        from pytest_aecbench.backends.modal import ModalBackend
+
+        backend = ModalBackend({"region": "eu", "cloud": "aws", "timeout_sec": 600})
+        sandbox = self.launch(backend, image_ref, tmp_path, lifetime_sec=300)
+        sent = server.sandboxes[sandbox.handle.handle_id].request
+        assert list(sent.scheduler_placement.regions) == ["eu"]
+        assert sent.cloud_provider_str.lower() == "aws"
+        sandbox.teardown()
+        with pytest.raises(LaunchError, match=r"compute\.modal\.timeout_sec is 600.*may need 700"):
+            self.launch(backend, image_ref, tmp_path, lifetime_sec=700)

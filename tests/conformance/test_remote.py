@@ -1,0 +1,180 @@
+"""What all backends that rent sandboxes share keeps the contract, also where calls go wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_aecbench.backends import BackendExecutionRequest
+from pytest_aecbench.backends.local import LocalBackend
+from pytest_aecbench.backends.remote import RemoteBackend, calls
+from pytest_aecbench.backends.remote.calls import Busy, Lost
+from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone
+from pytest_aecbench.ownership import Owner
+from pytest_aecbench.testing import BackendConformance, RunningSandbox
+from tests.standins.direct import DirectVendor
+from tests.standins.executor import Executor
+
+pytestmark = pytest.mark.needs("namespaces")
+
+
+@pytest.fixture
+def vendor() -> Iterator[DirectVendor]:
+    executor = Executor(LocalBackend("namespaces"))
+    yield DirectVendor(executor)
+    executor.close()
+
+
+def make_backend(vendor: DirectVendor) -> RemoteBackend:
+    class DirectBackend(RemoteBackend):
+        @staticmethod
+        def make_vendor(options: Mapping[str, object]) -> DirectVendor:
+            return vendor
+
+    return DirectBackend()
+
+
+@pytest.fixture
+def backend(vendor: DirectVendor) -> RemoteBackend:
+    return make_backend(vendor)
+
+
+class TestRemote(BackendConformance):
+    @pytest.fixture
+    def backend(self, vendor: DirectVendor) -> RemoteBackend:
+        return make_backend(vendor)
+
+
+def write_task(directory: Path, dockerfile: str = "FROM python:3.11-slim\n") -> Path:
+    (directory / "environment").mkdir(parents=True)
+    (directory / "environment/Dockerfile").write_text(dockerfile)
+    return directory
+
+
+@pytest.fixture
+def sandbox(backend: RemoteBackend, tmp_path: Path) -> Iterator[RunningSandbox]:
+    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    (tmp_path / "trial/workspace").mkdir(parents=True)
+    workspace_dir = tmp_path / "trial/workspace"
+    handle = backend.launch_trial(image_ref=image_ref, workspace_dir=workspace_dir)
+    yield RunningSandbox(backend, handle, workspace_dir)
+    backend.teardown(handle=handle)
+
+
+def test_a_trial_takes_few_calls(sandbox: RunningSandbox, vendor: DirectVendor) -> None:
+    sandbox.output("echo agent > output", exclusive=True)
+    sandbox.output("echo 1 > /logs/verifier/reward.txt", exclusive=True)
+    sandbox.collect()
+    sandbox.teardown()
+    assert vendor.calls == ["build", "create", *["write", "run"] * 3, "kill"]
+
+
+def test_a_command_whose_connection_is_lost_is_not_sent_again(
+    sandbox: RunningSandbox, vendor: DirectVendor
+) -> None:
+    vendor.after["run"] = [Lost("direct: dropped")]
+    assert sandbox.output("echo once >> times; cat times") == "once\n"
+    assert vendor.calls.count("run") == 1
+
+
+def test_an_answer_that_is_cut_short_is_read_from_its_file(
+    sandbox: RunningSandbox, vendor: DirectVendor
+) -> None:
+    vendor.after["run"] = [Lost("direct: dropped")]
+    vendor.before["read"] = [Busy("direct: 503"), Lost("direct: dropped")]
+    assert sandbox.output("printf '%300000s' x") == "x".rjust(300_000)
+
+
+def test_a_sandbox_that_dies_with_its_connection_is_gone(
+    sandbox: RunningSandbox, vendor: DirectVendor
+) -> None:
+    vendor.executor.kill(sandbox.handle.handle_id)
+    vendor.before["run"] = vendor.before["write"] = [Lost("direct: dropped")]
+    with pytest.raises(SandboxGone):
+        sandbox.run("true")
+
+
+def test_a_busy_vendor_is_asked_again(
+    backend: RemoteBackend, vendor: DirectVendor, tmp_path: Path
+) -> None:
+    vendor.before["build"] = [Busy("direct: 429", 0.1)] * 2
+    vendor.before["create"] = [Busy("direct: 503")] * 2
+    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    handle = backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
+    vendor.before["kill"] = [Busy("direct: 503"), Lost("direct: dropped")]
+    backend.teardown(handle=handle)
+    assert vendor.calls == ["build"] * 3 + ["create"] * 3 + ["kill"] * 3
+
+
+def test_a_vendor_that_stays_busy_is_a_launch_error(
+    backend: RemoteBackend,
+    vendor: DirectVendor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    monkeypatch.setattr(calls, "PATIENCE_SEC", 1)
+    vendor.before["create"] = [Busy("direct: 429 too many sandboxes")] * 100
+    with pytest.raises(LaunchError, match="too many sandboxes"):
+        backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
+
+
+def test_a_start_that_is_not_confirmed_leaves_nothing(
+    backend: RemoteBackend, vendor: DirectVendor, tmp_path: Path
+) -> None:
+    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    vendor.after["create"] = [Lost("direct: no answer")]
+    with pytest.raises(LaunchError, match="no answer"):
+        backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
+    assert vendor.calls.count("create") == 1
+    assert vendor.labels == {}
+
+
+def test_only_what_dead_runs_left_is_reaped(
+    backend: RemoteBackend, vendor: DirectVendor, sandbox: RunningSandbox
+) -> None:
+    ours = vendor.labels[sandbox.handle.handle_id]
+    program = (
+        "import json; from pytest_aecbench.ownership import Owner; "
+        "print(json.dumps(Owner.current().labels()))"
+    )
+    dead = subprocess.check_output([sys.executable, "-c", program])
+    vendor.labels["dead"] = {**ours, **json.loads(dead)}
+    vendor.labels["elsewhere"] = {**ours, "aecbench.host": "another"}
+    vendor.labels["elsewhere, long ago"] = {
+        **ours, "aecbench.host": "another", "aecbench.expires": "1"
+    }  # fmt: skip
+    vendor.labels["another's"] = {"name": "theirs"}
+    assert Owner.from_labels(ours) == Owner.current()
+    assert backend.reap(dry_run=True) == ["dead", "elsewhere, long ago"]
+    assert len(vendor.labels) == 5
+    assert backend.reap() == ["dead", "elsewhere, long ago"]
+    assert set(vendor.labels) == {sandbox.handle.handle_id, "elsewhere", "another's"}
+
+
+def test_the_images_directory_user_and_variables_are_those_of_its_commands(
+    backend: RemoteBackend, tmp_path: Path
+) -> None:
+    dockerfile = "FROM x\nWORKDIR /srv/app\nENV COLOUR=blue\nUSER nobody\n"
+    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task", dockerfile))
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace/given").touch()
+    handle = backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path / "workspace")
+    request = BackendExecutionRequest("pwd; id -un; echo $COLOUR; ls /workspace")
+    shown = backend.execute_trial(handle=handle, request=request)
+    backend.teardown(handle=handle)
+    assert shown.stdout == "/srv/app\nnobody\nblue\ngiven\n", shown
+
+
+def test_what_cannot_be_built_is_one_line(backend: RemoteBackend, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"nothing to build; add environment/Dockerfile"):
+        backend.build_environment(task_dir=tmp_path)
+    task_dir = write_task(tmp_path / "task")
+    (task_dir / "environment/docker-compose.yaml").write_text("services: {}\n")
+    with pytest.raises(BuildError, match="use --aec-backend=docker"):
+        backend.build_environment(task_dir=task_dir)

@@ -1,0 +1,127 @@
+"""A loopback server in a thread of its own, with a log of calls and faults to order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from aiohttp import web
+
+__all__ = ["DROP", "Call", "Fault", "Handler", "Server"]
+
+DROP = web.RequestKey("drop", bool)
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request as it came in."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any = None
+
+
+@dataclass
+class Fault:
+    """What goes wrong with the next ``times`` calls that match ``pattern``, such as ``POST /x``.
+
+    Instead of being done, they are answered with ``status``, or never (``hang``, with ``done`` once
+    they have been done); or they are done, and then the connection is closed before the whole
+    answer is there (``drop``).
+    """
+
+    pattern: str
+    times: int = 1
+    status: int | None = None
+    message: str = "ordered by the test"
+    retry_after: str | None = None
+    hang: bool = False
+    done: bool = False
+    drop: bool = False
+
+    def answer(self) -> web.Response:
+        headers = {"Retry-After": self.retry_after} if self.retry_after else {}
+        body = {"code": self.status, "message": self.message}
+        return web.json_response(body, status=self.status or 500, headers=headers)
+
+
+@dataclass
+class Server:
+    """Serves ``routes`` until it is closed."""
+
+    url: str = ""
+    calls: list[Call] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    _ended: list[Callable[[], object]] = field(default_factory=list)
+
+    def start(self, routes: web.RouteTableDef) -> None:
+        ready = threading.Event()
+        loop = asyncio.new_event_loop()
+
+        @web.middleware
+        async def watch(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._watch(request, handler)
+
+        async def serve() -> None:
+            app = web.Application(client_max_size=2**31, middlewares=[watch])
+            app.add_routes(routes)
+            runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+            await runner.setup()
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            host, port = runner.addresses[0][:2]
+            self.url = f"http://{host}:{port}"
+            ready.set()
+            ended = asyncio.Event()
+            self._ended.append(lambda: loop.call_soon_threadsafe(ended.set))
+            await ended.wait()
+            await runner.cleanup()
+
+        thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+        thread.start()
+        assert ready.wait(30)
+        self._ended.append(lambda: thread.join(30))
+        self._ended.append(loop.close)
+
+    def close(self) -> None:
+        for end in self._ended:
+            end()
+
+    def called(self, pattern: str) -> list[Call]:
+        """Return the calls that match, such as ``POST /sandboxes``."""
+        return [call for call in self.calls if re.search(pattern, f"{call.method} {call.path}")]
+
+    async def _watch(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        body: Any = None
+        if "json" in request.content_type and request.content_type == "application/json":
+            text = await request.text()
+            body = json.loads(text) if text else None
+        self.calls.append(
+            Call(request.method, request.path_qs, dict(request.headers.items()), body)
+        )
+        fault = self._fault(request)
+        if fault is not None and fault.hang:
+            if fault.done:
+                await handler(request)
+            await asyncio.sleep(3600)
+        if fault is not None and fault.status is not None:
+            return fault.answer()
+        request[DROP] = fault is not None and fault.drop
+        response = await handler(request)
+        if request[DROP] and request.transport is not None:
+            request.transport.abort()
+        return response
+
+    def _fault(self, request: web.Request) -> Fault | None:
+        for fault in self.faults:
+            if fault.times > 0 and re.search(fault.pattern, f"{request.method} {request.path}"):
+                fault.times -= 1
+                return fault
+        return None

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_aecbench.backends import (
     BackendExecutionRequest,
@@ -168,7 +168,7 @@ class RemoteBackend:
     ``cpus`` and ``memory_mb`` go before what a task says.
     """
 
-    make_vendor: ClassVar[Callable[[Mapping[str, object]], Vendor]]
+    make_vendor: Callable[[Mapping[str, object]], Vendor]
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class RemoteBackend:
         cpus: float | None = None,
         memory_mb: int | None = None,
     ) -> None:
-        self.vendor = type(self).make_vendor(options or {})
+        self.vendor = self.make_vendor(options or {})
         self.name = self.vendor.name
         self._sizes = {"cpus": cpus, "memory_mb": memory_mb}
         self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -101,7 +102,8 @@ def _write(values: dict[str, str]) -> None:
         temporary.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
         temporary.replace(path)
     except (OSError, UnicodeEncodeError) as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         reason = getattr(error, "strerror", None) or str(error)
         raise SettingsError(f"{path}: cannot be written, {reason.lower()}") from None
 

@@ -247,6 +247,7 @@ def test_the_commands_on_configuration_work(
             assert result.ret in (0, 1), result.stdout.str()
         else:
             file = arguments[-1] if ">" in arguments else None
+            capsys.readouterr()
             with pytest.raises(SystemExit) as ended:
                 main(arguments[: arguments.index(">")] if file else arguments)
             assert not ended.value.code

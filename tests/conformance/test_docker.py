@@ -137,10 +137,8 @@ def test_a_build_that_never_ends_is_ended(docker_backend: Any, engine: Any, tmp_
 def test_what_cannot_be_built_is_one_line(
     docker_backend: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def message(dockerfile: str | None, toml: str = "", **files: str) -> str:
+    def message(dockerfile: str | None, toml: str = "") -> str:
         task_dir = write_task(tmp_path / secrets.token_hex(4), dockerfile, toml)
-        for name, text in files.items():
-            (task_dir / "environment" / name).write_text(text)
         with pytest.raises(BuildError, match=r"\A[^\n]+\Z") as caught:
             docker_backend.build_environment(task_dir=task_dir)
         return str(caught.value)
@@ -150,7 +148,6 @@ def test_what_cannot_be_built_is_one_line(
     assert message(None, missing).startswith(
         "docker: aecbench.invalid/no/such:image cannot be pulled; "
     )
-    assert "not supported" in message(BASE, **{"docker-compose.yaml": "services: {}\n"})
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "needs BuildKit; install" in message(f"{BASE}RUN --mount=type=cache,target=/c true\n")
 

@@ -348,7 +348,7 @@ class SandboxItem(pytest.Function):
         self.trial = self.error = None
         self.user_properties.clear()
         # What failed for a whole task or session is remembered there and would fail again.
-        for definitions in self._request._arg2fixturedefs.values():
+        for definitions in self._fixtureinfo.name2fixturedefs.values():
             for definition in definitions:
                 if definition.cached_result is not None and definition.cached_result[2]:
                     definition.cached_result = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 from pathlib import Path
 
 from pytest_aecbench.checks import STANDARD
@@ -83,3 +84,10 @@ def test_a_bad_file_is_passed_over_and_unknown_keys_are_ignored(tmp_path: Path) 
     summary = checked(tmp_path, DIGEST)
     assert summary is not None
     assert (summary.passed, summary.failed) == (("leaks", "solution"), ())
+
+
+def test_every_key_of_a_record_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs/ledger.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"^\| key of a check \|.*?\n\n", page, re.DOTALL | re.MULTILINE)
+    documented = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert sorted(documented) == sorted(field.name for field in fields(CheckRecord))

@@ -131,6 +131,7 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
         "category": None,
         "tags": (),
         "pass_threshold": 1.0,
+        "check_allow": (),
     }
     assert config.agent.model_dump() == {"timeout_sec": 600.0, "user": None}
     assert config.verifier.model_dump() == {

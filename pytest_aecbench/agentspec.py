@@ -44,16 +44,15 @@ class AgentSpec:
     system_prompt: str | None = None
     client: Mapping[str, JSONValue] = field(default_factory=dict)
     source: Path | None = field(default=None, compare=False)
+    system_prompt_sha256: str | None = None  # all that is known of the prompt of a stored agent
+
+    def __post_init__(self) -> None:
+        if self.system_prompt is not None:
+            digest = hashlib.sha256(self.system_prompt.encode("utf-8", "replace")).hexdigest()
+            object.__setattr__(self, "system_prompt_sha256", digest)
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
-
-    @property
-    def system_prompt_sha256(self) -> str | None:
-        """What identifies the system prompt, if there is one."""
-        if self.system_prompt is None:
-            return None
-        return hashlib.sha256(self.system_prompt.encode("utf-8", "replace")).hexdigest()
 
     def client_settings(self, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """Return ``client`` with its variables filled in."""

@@ -119,7 +119,7 @@ class Number(Field):
         self.unit = _checked(unit)
         self.near = near
         allowed = max(abs, rel * math.fabs(expected))
-        self._allowed = allowed + _ROUNDING * (allowed + math.fabs(expected))
+        self._allowed = allowed + _ROUNDING * allowed + _ROUNDING * math.fabs(expected)
         parts = [f"±{100 * rel:g} %"] if rel else []
         parts += [f"±{abs:g}"] if abs else []
         self.tolerance = " or ".join(parts) or "exact"

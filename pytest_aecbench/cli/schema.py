@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pytest_aecbench.cli.console import print_json
+from pytest_aecbench.cli.console import AsJson, print_json
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.problems import hint
 from pytest_aecbench.schemas import NAMES, json_schema
@@ -16,6 +16,7 @@ __all__ = ["print_schema"]
 
 def print_schema(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}.")],
+    as_json: AsJson = True,
 ) -> None:
     """Print the JSON schema of task.toml, experiment.yaml or aec-bench.toml.
 

@@ -193,7 +193,8 @@ def test_a_backend_out_of_reach_is_passed_over_unless_named() -> None:
 def test_an_unknown_backend_is_one_line(aec_bench: Run) -> None:
     ended = aec_bench("reap", "--backend=dokcer")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "aec-bench: --backend: 'dokcer' is not known; use one of docker, local\n"
+    known = "daytona, docker, e2b, local, modal"
+    assert ended.err == f"aec-bench: --backend: 'dokcer' is not known; use one of {known}\n"
 
 
 def test_a_ledger_that_cannot_be_read_keeps_no_other_from_being_cleaned(

@@ -160,7 +160,7 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("retries = 2", "healthcheck.command: {'retries': 2} is not valid; use a shell command"),
+        ("retries = 2", "healthcheck.command: missing; add a shell command"),
         ("command = ' '", "healthcheck.command: ' ' is not valid; use a shell command"),
         (
             "command = 'x'\nretries = 0",

@@ -39,7 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     make_tasks(tmp_path / "tasks", "civil/grade", "electrical/voltage-drop")
     ledger = Ledger(tmp_path / "artefacts/ledger")
-    for minute, experiment in enumerate(("nightly-1", "nightly-2")):
+    for minute, experiment in enumerate(("first", "first-again")):
         for task in ("civil/grade", "electrical/voltage-drop"):
             ledger.append(record("oracle", task, experiment_id=experiment, minute=minute))
     return tmp_path

@@ -78,7 +78,7 @@ def leaderboard(
     """
     records = list(records)
     asked = [record for record in records if holdout or record.task.visibility == "public"]
-    counted, set_aside = newest_versions(asked)
+    counted, set_aside = newest_versions(_latest_verdicts(asked))
     names = _names(counted)
     results = list(_results(counted, names))
     outcomes: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
@@ -102,6 +102,18 @@ def leaderboard(
     ]
     tasks = len({trial.task_id for trial in results})
     return Leaderboard(tuple(standings), tasks, k, set_aside, len(records) - len(asked))
+
+
+def _latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """Return one record of each piece of work: an agent does not earn twice by being verified."""
+    by_id = {record.trial_id: record for record in records}
+    latest: dict[str, TrialRecord] = {}
+    for record in sorted(by_id.values(), key=lambda record: record.timing.started_at):
+        work = record
+        while work.evaluates is not None and work.evaluates.trial_id in by_id:
+            work = by_id[work.evaluates.trial_id]
+        latest[work.evaluates.trial_id if work.evaluates else work.trial_id] = record
+    return list(latest.values())
 
 
 def _identity(record: TrialRecord) -> str:

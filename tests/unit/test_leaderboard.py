@@ -14,6 +14,7 @@ from pytest_aecbench.record import (
     AgentIdentity,
     Cost,
     DatasetIdentity,
+    Evaluated,
     TaskIdentity,
     Timing,
     TrialRecord,
@@ -80,6 +81,22 @@ def test_only_the_newest_version_of_a_task_counts_for_everyone_and_the_rest_is_s
     assert [one.agent for one in board.standings] == ["new", "old"]
     assert board.standings[1].summary.overall.trials == 1
     assert board.set_aside == {"civil/a": 1}
+
+
+def test_work_that_was_verified_again_counts_once_by_its_latest_verdict() -> None:
+    first = record(reward=0.0)
+    again = record(reward=0.5, minute=1, evaluates=evaluated(first))
+    at_last = record(reward=1.0, minute=2, evaluates=evaluated(again))
+    other = record("other", reward=0.25)
+    for records in ([first, again, at_last, other], [other, at_last, first, again]):
+        best, worst = leaderboard(records).standings
+        assert best.summary.overall.trials == worst.summary.overall.trials == 1
+        assert best.summary.overall.mean is not None
+        assert best.summary.overall.mean.mean == 1.0
+
+
+def evaluated(record: TrialRecord) -> Evaluated:
+    return Evaluated(experiment_id=record.experiment_id, trial_id=record.trial_id)
 
 
 def test_the_newest_version_is_the_one_attempted_last_whatever_the_order() -> None:

@@ -40,6 +40,7 @@ class Progress:
         self._region: Region | None = None
         self._over = threading.Event()
         self._speaker: threading.Thread | None = None
+        self._stream: TextIO | None = None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Count the trials to run in this process."""
@@ -85,6 +86,8 @@ class Progress:
             self._speaker.join()
         if self._region is not None:
             self._region.close()
+        if self._stream is not None:
+            self._stream.close()
 
     def pytest_unconfigure(self) -> None:
         """Do the same where the session never finished."""
@@ -110,7 +113,8 @@ class Progress:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or not interval_sec:
             return standing
-        stream = _uncaptured(sys.stdout)
+        self._stream = _uncaptured(sys.stdout)
+        stream = self._stream or sys.stdout
         if stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
             if reporter.verbosity > -2:
                 self._region = region = Region(stream)
@@ -138,12 +142,12 @@ class Progress:
         )
 
 
-def _uncaptured(stream: TextIO) -> TextIO:
-    """Return a way to where the stream leads, which is captured itself while a test runs here."""
+def _uncaptured(stream: TextIO) -> TextIO | None:
+    """Open a way to where the stream leads, which is captured itself while a test runs here."""
     try:
         descriptor = os.dup(stream.fileno())
     except (OSError, ValueError):  # kept in memory
-        return stream
+        return None
     return open(descriptor, "w", encoding=stream.encoding, errors="replace")  # noqa: PTH123
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
+from filelock import FileLock
 
 VERIFY = """\
 import json, pathlib
@@ -78,6 +82,20 @@ class Checked:
         """Return what the ledger has of one check."""
         (record,) = [r for r in self.records if (r["task_id"], r["check"]) == (task_id, check)]
         return record
+
+
+def checked_once(
+    factory: pytest.TempPathFactory, name: str, check: Callable[[Path], Checked]
+) -> Checked:
+    """Return what one process has found, for all that run tests at the same time."""
+    shared = factory.getbasetemp()
+    root = (shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / name
+    found = root / "checked.json"
+    with FileLock(f"{root}.lock"):
+        if not found.exists():
+            root.mkdir()
+            found.write_text(json.dumps(asdict(check(root))))
+    return Checked(**json.loads(found.read_text()))
 
 
 def run_checks(root: Path, *arguments: str) -> Checked:

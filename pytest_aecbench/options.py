@@ -51,8 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--aec-backend",
         metavar="NAME",
-        help="where trials run: local (the default), docker, a name that a conftest.py provides, "
-        "or the dotted path of a backend class. ini: aec_backend",
+        help="where trials run: local (the default), docker, modal, e2b, daytona, a name that a "
+        "conftest.py provides, or the dotted path of a backend class. ini: aec_backend",
     )
     add(
         "--aec-concurrency",

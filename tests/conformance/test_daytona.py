@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pytest_aecbench.testing import BackendConformance
 from tests.conformance.vendors import VendorFaults
 from tests.standins.daytona import DaytonaServer
 from tests.standins.executor import Executor
+from tests.standins.plaintext import allow_http
 
 pytestmark = pytest.mark.needs("namespaces")
 
@@ -28,17 +28,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaytonaServer]:
     server = DaytonaServer(executor)
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
-    # The one thing that the SDK cannot be told: to send a build's files without TLS.
     storage: Any = daytona._sync.object_storage
-    monkeypatch.setattr(storage, "S3Store", partial(_without_tls, storage.S3Store))
+    monkeypatch.setattr(storage, "S3Store", allow_http(storage.S3Store))
     yield server
     server.close()
     executor.close()
-
-
-def _without_tls(store: Any, **options: Any) -> Any:
-    options["client_options"] = {**options.get("client_options", {}), "allow_http": True}
-    return store(**options)
 
 
 @pytest.fixture

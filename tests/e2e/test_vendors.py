@@ -1,0 +1,73 @@
+"""The shipped tasks through each vendor's SDK: the same rewards as on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_aecbench.backends.local import LocalBackend
+from tests.e2e.shipped import EXPECTED, ROOT, rewards
+from tests.project import Project
+from tests.standins.executor import Executor
+
+pytestmark = pytest.mark.needs("namespaces")
+
+SERVERS = {"daytona": "DaytonaServer", "e2b": "E2BServer", "modal": "ModalServer"}
+
+
+@contextmanager
+def serving(vendor: str, backend: Any, patch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Run a vendor's stand-in over one of our backends, and lead the vendor's SDK there."""
+    executor = Executor(backend)
+    server = getattr(import_module(f"tests.standins.{vendor}"), SERVERS[vendor])(executor)
+    for name, value in server.environment().items():
+        patch.setenv(name, value)
+    patch.setenv("PYTHONPATH", str(ROOT))
+    try:
+        yield server
+    finally:
+        server.close()
+        executor.close()
+
+
+def plugins_for(vendor: str) -> list[str]:
+    return ["-p", "tests.standins.plaintext"] if vendor == "daytona" else []
+
+
+@pytest.mark.parametrize("vendor", SERVERS)
+def test_rewards_are_those_of_the_local_backend(
+    vendor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(vendor, LocalBackend("namespaces"), monkeypatch) as server:
+        arguments = [f"--aec-backend={vendor}", "-n4", *plugins_for(vendor)]
+        assert rewards(tmp_path / vendor, *arguments) == EXPECTED
+        assert server.sandboxes == {}
+
+
+@pytest.mark.needs("docker")
+@pytest.mark.parametrize("vendor", SERVERS)
+def test_the_dockerfile_that_was_uploaded_is_really_built(
+    vendor: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    project = Project(pytester, (f"--aec-backend={vendor}", *plugins_for(vendor)))
+    project.task(
+        solve="cat /built.txt given.txt > all.txt",
+        test_sh='test "$(cat all.txt)" = "$(printf "built\\ngiven")"\n'
+        "echo $((1 - $?)) > /logs/verifier/reward.txt\n",
+        files={
+            "environment/Dockerfile": "FROM python:3.11-slim\nRUN echo built > /built.txt\n"
+            "WORKDIR /workspace\nCOPY given.txt ./\n",
+            "environment/given.txt": "given\n",
+        },
+    )
+    with serving(vendor, DockerBackend(), monkeypatch) as server:
+        result = pytester.runpytest_subprocess(*project.mode, "tasks")
+        result.assert_outcomes(passed=1)
+        assert server.sandboxes == {}

@@ -50,6 +50,7 @@ def needs(item: pytest.Item) -> set[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(name): the machine must offer this")
+    config.addinivalue_line("markers", "slow: about runs and signals, not about versions")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

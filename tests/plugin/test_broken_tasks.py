@@ -9,6 +9,8 @@ import pytest
 from pytest_aecbench.checks import STANDARD
 from tests.checking import SOUND, VERIFY, Checked, checked_once, run_checks, write_task
 
+pytestmark = pytest.mark.slow
+
 SOLVE = SOUND["solution/solve.sh"]
 REWARD = 'pathlib.Path("/logs/verifier/reward.json").write_text(json.dumps(reward))\n'
 GOLDEN_PASS = SOUND["tests/fixtures/golden_pass.md"]

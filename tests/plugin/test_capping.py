@@ -16,6 +16,8 @@ from pytest_aecbench.slots import slot
 from tests.project import SOLVE, Project
 from tests.stopping import start, wait_until
 
+pytestmark = pytest.mark.slow
+
 SLOW = f"sleep 0.3; {SOLVE}"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.project import Project
 
-pytestmark = pytest.mark.needs("namespaces")
+pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.slow]
 
 TRIALS = 6
 # Counts what is spent, and ruins the disk once a first trial has its record.

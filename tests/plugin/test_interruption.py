@@ -10,6 +10,8 @@ import pytest
 from tests.project import Project
 from tests.stopping import PHASES, BlockedRun, wait_until
 
+pytestmark = pytest.mark.slow
+
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from pytest_aecbench.machine import shared_directory
 from pytest_aecbench.ownership import Owner
 
-__all__ = ["left_homes", "make_home", "remove_tree"]
+__all__ = ["give_away", "left_homes", "make_home", "remove_tree"]
 
 _OWNER_FILE = "owner.json"
+_KEPT_FILE = "kept"
 # A home gets its owner at once, so one without is being made or was half removed.
 _NAMELESS_SEC = 3600
 
@@ -31,12 +32,19 @@ def make_home(kind: str) -> Path:
     return home
 
 
+def give_away(home: Path) -> None:
+    """Leave a home to the user, who alone removes it."""
+    (home / _KEPT_FILE).touch()
+
+
 def left_homes(kind: str) -> list[Path]:
     """Return the homes of that kind that nobody will remove any more."""
     return [home for home in sorted(shared_directory("homes").glob(f"{kind}-*")) if _is_left(home)]
 
 
 def _is_left(home: Path) -> bool:
+    if (home / _KEPT_FILE).exists():
+        return False
     try:
         owner = Owner.from_labels(json.loads((home / _OWNER_FILE).read_text()))
     except (OSError, ValueError):

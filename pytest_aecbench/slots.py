@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
@@ -19,14 +19,17 @@ from pytest_aecbench.machine import shared_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from filelock import BaseFileLock
 
-__all__ = ["slot"]
+__all__ = ["lower", "slot"]
 
 _POLL_SEC = 0.05
 # How many slots a waiting process looks at in each round, besides the one it is the heir of.
 _GLANCES = 8
+# How long fewer slots are used after a backend could not give more.
+_LOWERED_SEC = 300.0
 
 
 @contextmanager
@@ -35,10 +38,11 @@ def slot(backend: str, count: int) -> Iterator[None]:
     seeker = _Seeker(backend)
     try:
         # From the last one: those who may use fewer slots have only the first ones.
-        seeker.look(reversed(range(count)))
+        seeker.look(reversed(range(_usable(backend, count))))
         while seeker.slot is None:
             time.sleep(_POLL_SEC)
-            seeker.look(random.sample(range(count), min(count, _GLANCES)))
+            now = _usable(backend, count)
+            seeker.look(random.sample(range(now), min(now, _GLANCES)))
         seeker.disclaim()
         yield
     finally:
@@ -47,11 +51,34 @@ def slot(backend: str, count: int) -> Iterator[None]:
             seeker.slot.release()
 
 
+def lower(backend: str, count: int) -> int:
+    """Let all runs use half as many slots for a while; return how many that are."""
+    now = max(1, _usable(backend, count) // 2)
+    _limit_file(backend).write_text(f"{now} {time.time() + _LOWERED_SEC:.0f}")
+    return now
+
+
+def _usable(backend: str, count: int) -> int:
+    with suppress(OSError, ValueError):
+        limit, until = _limit_file(backend).read_text().split()
+        if time.time() < float(until):
+            return max(1, min(count, int(limit)))
+    return count
+
+
+def _limit_file(backend: str) -> Path:
+    return shared_directory("slots") / f"{_slug(backend)}.limit"
+
+
+def _slug(backend: str) -> str:
+    return re.sub(r"\W+", "-", backend)
+
+
 class _Seeker:
     """One process on its way to a slot; meanwhile it may be the heir of one."""
 
     def __init__(self, backend: str) -> None:
-        self._files = shared_directory("slots") / re.sub(r"\W+", "-", backend)
+        self._files = shared_directory("slots") / _slug(backend)
         self.slot: BaseFileLock | None = None
         self._claim: BaseFileLock | None = None
         self._claimed = -1

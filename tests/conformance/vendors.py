@@ -132,6 +132,7 @@ class VendorFaults:
 
     # Calls that go wrong
 
+    @pytest.mark.usefixtures("own_machine")
     def test_a_storm_of_refusals_is_waited_out(
         self, backend: RemoteBackend, server: StandIn, image_ref: str, tmp_path: Path
     ) -> None:
@@ -142,6 +143,10 @@ class VendorFaults:
         sandbox.teardown()
         assert len(server.called(server.CREATE)) >= 6
         assert server.sandboxes == {}
+        fewer = backend.concurrency() // 2
+        assert backend.notes(image_ref) == (
+            f"{self.name}: no sandbox for now; {fewer} at once for some minutes",
+        )
 
     def test_a_vendor_that_stays_busy_is_an_error_that_says_so(
         self,

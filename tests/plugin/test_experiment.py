@@ -149,8 +149,8 @@ def test_disabled_verification_scores_nothing(anyhow: Project) -> None:
             "x.yaml: agents.0.client.settings.key: variable 'NOT_SET' is not set; ",
         ),
         (
-            "tasks: {dataset: none-such@1.0}",
-            "x.yaml: tasks.dataset: dataset 'none-such@1.0' is not",
+            "tasks: {dataset: none-such@1.0.0}",
+            "x.yaml: tasks.dataset: 'none-such",
         ),
         ("compute: {local: {a: 1}}", "x.yaml: compute.local: the local backend has no options;"),
         (

@@ -43,7 +43,7 @@ def reward(home: Path) -> object:
 
 
 def kept(temporary: Path) -> list[Path]:
-    return sorted(path for path in temporary.iterdir() if path.name.startswith("aecbench-"))
+    return sorted(temporary.glob("aecbench-*/homes/*"))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -135,3 +135,11 @@ def test_a_trial_that_never_got_to_its_verifier_runs_its_last_command_again(
     result.assert_outcomes(errors=1)
     (command,) = re.findall(r"^run the last command again: (.+)$", result.stdout.str(), re.M)
     assert paste(command).stdout == "tried\n"
+
+
+def test_what_is_kept_is_the_users_alone(project: Project, temporary: Path) -> None:
+    project.task()
+    for _ in range(2):  # the second run removes what the first has left
+        result = project.pytester.runpytest_subprocess("tasks", "--aec-keep=all")
+        result.assert_outcomes(passed=1)
+    assert len(kept(temporary)) == 2

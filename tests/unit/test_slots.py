@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.slots import slot
+from pytest_aecbench.machine import shared_directory
+from pytest_aecbench.slots import lower, slot
 
 pytestmark = pytest.mark.usefixtures("own_machine")
 
@@ -20,7 +21,8 @@ pytestmark = pytest.mark.usefixtures("own_machine")
 TAKER = """
 import os, sys, time
 from pathlib import Path
-from pytest_aecbench.slots import slot
+from pytest_aecbench.machine import shared_directory
+from pytest_aecbench.slots import lower, slot
 
 name, count, log = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 while not log.with_name("stop").exists():
@@ -136,3 +138,17 @@ def _is_locked(path: Path) -> bool:
 def test_backends_have_slots_of_their_own() -> None:
     with slot("one", 1), slot("my.backends.Other", 1):
         assert len(_slot_files("*.slot")) == 2
+
+
+def test_fewer_slots_are_used_for_a_while_once_a_backend_asks_for_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert lower("box", 4) == 2
+    assert lower("box", 4) == 1
+    assert lower("box", 4) == 1
+    with slot("box", 4):
+        taken = {path.name for path in shared_directory("slots").glob("box-*.slot")}
+    assert taken == {"box-0.slot"}
+    later = time.time() + 3600
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert lower("box", 8) == 4

@@ -26,7 +26,7 @@ from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.local.shell import check_environment, find_tool
 from pytest_aecbench.backends.local.unbuilt import UnbuiltImage, digest_of, read_environment
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.homes import left_homes, remove_tree
+from pytest_aecbench.homes import give_away, left_homes, remove_tree
 from pytest_aecbench.machine import cores
 
 if TYPE_CHECKING:
@@ -209,6 +209,7 @@ class LocalBackend:
         request = self._last.get(handle.handle_id)
         text = rerun_script(sandbox, request)
         script.write_text(text, encoding="utf-8", errors="surrogateescape")
+        give_away(home)
         self._kept.add(handle.handle_id)
         what = "verifier" if verifies(request) else "last command"
         return "\n".join(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
+from pytest_aecbench import slots
 from pytest_aecbench.backends import (
     BackendExecutionRequest,
     BackendExecutionResult,
@@ -178,10 +179,13 @@ class RemoteBackend:
         run_id: str = "",
         cpus: float | None = None,
         memory_mb: int | None = None,
+        concurrency: int | None = None,
     ) -> None:
         self.vendor = self.make_vendor(options or {})
         self.name = self.vendor.name
         self._sizes = {"cpus": cpus, "memory_mb": memory_mb}
+        self._concurrency = concurrency or self.vendor.concurrency
+        self._notes: list[str] = []
         self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
         self._environments: dict[str, Environment] = {}
         self._sandboxes: dict[str, _Sandbox] = {}
@@ -196,6 +200,7 @@ class RemoteBackend:
             run_id=settings.run_id,
             cpus=settings.cpus,
             memory_mb=settings.memory_mb,
+            concurrency=settings.concurrency,
         )
 
     def concurrency(self) -> int:
@@ -247,7 +252,8 @@ class RemoteBackend:
                     lambda: self.vendor.create(image_ref, limits, labels, lifetime_sec),
                     _CREATE_SEC,
                     f"{self.name}: a new sandbox",
-                )
+                ),
+                on_busy=self._slow_down,
             )
         except BaseException as error:
             self._forget(token)
@@ -266,6 +272,16 @@ class RemoteBackend:
         with self._lock:
             self._sandboxes[sandbox_id] = _Sandbox(box, home)
         return TrialHandle(self.name, sandbox_id)
+
+    def _slow_down(self) -> None:
+        """Have fewer sandboxes at once for a while, in all runs of this machine."""
+        now = slots.lower(self.name, self._concurrency)
+        self._notes.append(f"{self.name}: no sandbox for now; {now} at once for some minutes")
+
+    def notes(self, image_ref: str) -> tuple[str, ...]:
+        """Return what the vendor could not give at once, one line each."""
+        notes, self._notes = tuple(self._notes), []
+        return notes
 
     def _forget(self, token: str) -> None:
         """End a sandbox that may have been started though its start was not confirmed."""

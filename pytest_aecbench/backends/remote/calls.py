@@ -59,16 +59,25 @@ def bounded(call: Callable[[], _T], timeout_sec: float, what: str) -> _T:
 
 
 def patiently(
-    call: Callable[[], _T], *, and_when_lost: bool = False, patience_sec: float | None = None
+    call: Callable[[], _T],
+    *,
+    and_when_lost: bool = False,
+    on_busy: Callable[[], object] | None = None,
 ) -> _T:
-    """Repeat a call while the vendor is busy; one that changes nothing, also when it is lost."""
-    deadline = time.monotonic() + (PATIENCE_SEC if patience_sec is None else patience_sec)
+    """Repeat a call while the vendor is busy; one that changes nothing, also when it is lost.
+
+    ``on_busy`` is told once that the vendor was.
+    """
+    deadline = time.monotonic() + PATIENCE_SEC
     wait = _FIRST_WAIT_SEC
     while True:
         try:
             return call()
         except Busy as error:
             pause = max(wait * random.uniform(0.5, 1), error.retry_after_sec or 0)  # noqa: S311
+            if on_busy:
+                on_busy()
+                on_busy = None
             if time.monotonic() + pause > deadline:
                 raise
         except Lost:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
+    import pluggy
     from _pytest._code.code import ExceptionInfo, TerminalRepr
 
     from pytest_aecbench.agentspec import AgentSpec
@@ -192,6 +193,12 @@ class TaskFile(pytest.Module):
 
     is_selected = True
 
+    @property
+    def ihook(self) -> pluggy.HookRelay:
+        """The hooks of the directory it was collected in, since no other need be known."""
+        assert self.parent is not None
+        return self.parent.ihook
+
     @cached_property
     def task(self) -> Task:
         """The task, read and checked."""
@@ -313,6 +320,11 @@ class SandboxItem(pytest.Function):
     attempt = 0
     trial: Trial | None = None
     error: BaseException | None = None
+
+    @property
+    def ihook(self) -> pluggy.HookRelay:
+        """The hooks of the task's own."""
+        return self.parent.ihook
 
     @property
     def task(self) -> Task:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from tests.project import HALF, Project
@@ -206,6 +208,19 @@ def test_a_fixture_in_a_tasks_own_conftest_applies_to_it_alone(anyhow: Project) 
     anyhow.task("civil/mine", files={"conftest.py": override})
     anyhow.task("civil/other")
     anyhow.run().assert_outcomes(passed=1, failed=1)
+
+
+def test_hooks_in_a_conftest_are_those_of_the_trials_below_it(anyhow: Project) -> None:
+    hooks = (
+        "def pytest_runtest_setup(item):\n    (item.path.parent / 'seen.txt').write_text('seen')\n"
+    )
+    for name in ("civil/a", "civil/b", "ground/c", "ground/d"):
+        anyhow.task(name, instruction=f"Write {name} to `/workspace/output.jsonl`.")
+    anyhow.task("ground/alone", instruction="Alone.", files={"conftest.py": hooks})
+    (anyhow.path / "tasks/civil/conftest.py").write_text(textwrap.dedent(hooks))
+    anyhow.run().assert_outcomes(passed=5)
+    seen = sorted(path.parent.name for path in anyhow.path.glob("tasks/*/*/seen.txt"))
+    assert seen == ["a", "alone", "b"]
 
 
 def test_a_parametrised_fixture_in_a_conftest_multiplies_trials(anyhow: Project) -> None:

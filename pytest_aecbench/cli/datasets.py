@@ -58,6 +58,9 @@ def create(
         typer.Option(metavar="STATE", help="Only tasks in this state, such as active."),
     ] = None,
     holdout: Annotated[bool, typer.Option("--holdout", help="Held-out tasks, too.")] = False,
+    checked: Annotated[
+        bool, typer.Option("--checked", help="Refuse tasks that no check has found to be sound.")
+    ] = False,
     summary: Annotated[str, typer.Option(help="What it is, in a sentence.")] = "",
     purpose: Annotated[str, typer.Option(help="What it is for.")] = "",
     standard: Annotated[
@@ -71,7 +74,7 @@ def create(
 
     Example: aec-bench dataset create electrical --version 1.0.0 --include 'electrical/*'
     """
-    from pytest_aecbench.datasets.building import entry_of, selected_tasks
+    from pytest_aecbench.datasets.building import check_soundness, entry_of, selected_tasks
     from pytest_aecbench.datasets.manifest import Manifest
     from pytest_aecbench.datasets.names import check_version, parse_ref
     from pytest_aecbench.errors import SettingsError
@@ -98,6 +101,8 @@ def create(
             f"{name}: no task in {settings.shown(settings.tasks_root)} is asked for; "
             "a dataset needs at least one"
         )
+    if checked:
+        check_soundness(kept, settings.ledger_root)
     tasks = [entry_of(task, (base / task.task_id).as_posix()) for task in kept]
     manifest = Manifest.of(
         ref.name, version, tasks, summary=summary, purpose=purpose, standards=standard or ()

@@ -10,12 +10,12 @@ from pytest_aecbench.errors import SettingsError, TaskError
 from pytest_aecbench.task import Task, file_digests, find_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from pytest_aecbench.selection import Selection
 
-__all__ = ["entry_of", "selected_tasks"]
+__all__ = ["check_soundness", "entry_of", "selected_tasks"]
 
 
 def selected_tasks(selection: Selection, tasks_root: Path) -> Iterator[Task]:
@@ -31,6 +31,19 @@ def selected_tasks(selection: Selection, tasks_root: Path) -> Iterator[Task]:
                     yield task
     except OSError as error:
         raise SettingsError(f"{error.filename}: cannot be read, {error.strerror}") from None
+
+
+def check_soundness(tasks: Iterable[Task], ledger_root: Path) -> None:
+    """Refuse tasks unless the ledger knows, of just these files, that their checks passed."""
+    from pytest_aecbench.checks.ledger import checked
+
+    for task in tasks:
+        found = checked(ledger_root, task.digest)
+        if found is None or not found.sound:
+            why = "was not checked" if found is None else "did not pass its checks"
+            raise SettingsError(
+                f"{task.task_id}: {why} as it is; run 'aec-bench task validate {task.path}'"
+            )
 
 
 def entry_of(task: Task, task_path: str) -> TaskEntry:

@@ -90,3 +90,18 @@ def test_a_mistake_is_one_line_and_exit_2(
 
 def test_help_shows_an_example(aec_bench: Run) -> None:
     assert "Example: aec-bench task validate" in aec_bench("task", "validate", "--help").out
+
+
+def test_a_dataset_may_require_that_its_tasks_are_sound(aec_bench: Run, root: Path) -> None:
+    create = ("dataset", "create", "core", "--version=1.0.0", "--checked")
+    write_task(root / "tasks/civil/a")
+    refused = aec_bench(*create)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("aec-bench: civil/a: was not checked as it is; run 'aec-bench ")
+    assert aec_bench("task", "validate", "tasks/civil/a").code == 0
+    assert aec_bench(*create).code == 0
+    write_task(root / "tasks/civil/b", VAGUE)
+    assert aec_bench("task", "validate", "tasks/civil/b").code == 1
+    refused = aec_bench("dataset", "create", "core", "--version=1.1.0", "--checked")
+    assert refused.err.startswith("aec-bench: civil/b: did not pass its checks as it is; ")
+    assert not (root / "artefacts/datasets/core/1.1.0").exists()

@@ -10,6 +10,7 @@ import shlex
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -30,6 +31,7 @@ from tests.standins.server import Call, Fault
 __all__ = ["TOKEN_ID", "TOKEN_SECRET", "ModalServer"]
 
 TOKEN_ID, TOKEN_SECRET = "ak-standin", "as-0123456789abcdef"
+_TOKEN = "h.eyJleHAiOjQxMDI0NDQ4MDB9.s"  # expires in 2100
 _FS_TOOL = "/__modal/.bin/modal-sandbox-fs-tools"
 _CODES = {
     400: Status.INVALID_ARGUMENT,
@@ -90,6 +92,7 @@ class ModalServer:
         self.faults: list[Fault] = []
         self.commands: list[str] = []
         self.sandboxes: dict[str, _Sandbox] = {}
+        self.spent_sec = 0.0  # in calls, all of them together
         self.images: dict[str, dict[str, Any]] = {}
         self.mounts: dict[str, dict[str, str]] = {}
         self.files: dict[str, bytes] = {}
@@ -150,6 +153,7 @@ class ModalServer:
     async def _watch(self, event: RecvRequest) -> None:
         metadata = {name: str(value) for name, value in event.metadata.items()}
         self.calls.append(Call("GRPC", event.method_name, metadata))
+        event.method_func = self._timed(event.method_func)
         if "ModalClient" in event.method_name:
             given = (metadata.get("x-modal-token-id"), metadata.get("x-modal-token-secret"))
             if given != (TOKEN_ID, TOKEN_SECRET):
@@ -159,6 +163,16 @@ class ModalServer:
                 fault.times -= 1
                 await self._suffer(fault, event)
                 return
+
+    def _timed(self, method: Any) -> Any:
+        async def timed(stream: Any) -> None:
+            started = time.monotonic()
+            try:
+                await method(stream)
+            finally:
+                self.spent_sec += time.monotonic() - started
+
+        return timed
 
     async def _suffer(self, fault: Fault, event: RecvRequest) -> None:
         if fault.status is not None:
@@ -222,7 +236,7 @@ class _Control(_unimplemented(api_grpc.ModalClientBase)):  # type: ignore[misc]
 
     async def AuthTokenGet(self, stream: Any) -> None:  # noqa: N802
         await stream.recv_message()
-        await stream.send_message(api_pb2.AuthTokenGetResponse(token="h.e30.s"))
+        await stream.send_message(api_pb2.AuthTokenGetResponse(token=_TOKEN))
 
     async def EnvironmentGetOrCreate(self, stream: Any) -> None:  # noqa: N802
         await stream.recv_message()
@@ -295,7 +309,7 @@ class _Control(_unimplemented(api_grpc.ModalClientBase)):  # type: ignore[misc]
         lifetime = definition.timeout_secs
         loop = asyncio.get_running_loop()
         loop.call_later(lifetime, lambda: loop.run_in_executor(None, server.preempt, sandbox_id))
-        access = api_pb2.CommandRouterAccess(url=server.url, jwt="h.e30.s")
+        access = api_pb2.CommandRouterAccess(url=server.url, jwt=_TOKEN)
         await stream.send_message(
             api_pb2.SandboxCreateV2Response(
                 sandbox_id=sandbox_id,
@@ -314,7 +328,7 @@ class _Control(_unimplemented(api_grpc.ModalClientBase)):  # type: ignore[misc]
         request = await stream.recv_message()
         self._find(request.sandbox_id)
         await stream.send_message(
-            api_pb2.SandboxGetCommandRouterAccessResponse(url=self.server.url, jwt="h.e30.s")
+            api_pb2.SandboxGetCommandRouterAccessResponse(url=self.server.url, jwt=_TOKEN)
         )
 
     async def SandboxWaitV2(self, stream: Any) -> None:  # noqa: N802

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -59,6 +60,7 @@ class Server:
     url: str = ""
     calls: list[Call] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    spent_sec: float = 0.0  # in calls, all of them together
     _ended: list[Callable[[], object]] = field(default_factory=list)
 
     def start(self, routes: web.RouteTableDef) -> None:
@@ -99,6 +101,13 @@ class Server:
         return [call for call in self.calls if re.search(pattern, f"{call.method} {call.path}")]
 
     async def _watch(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        started = time.monotonic()
+        try:
+            return await self._answer(request, handler)
+        finally:
+            self.spent_sec += time.monotonic() - started
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         body: Any = None
         if "json" in request.content_type and request.content_type == "application/json":
             text = await request.text()

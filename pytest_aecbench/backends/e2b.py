@@ -68,13 +68,16 @@ class E2BVendor:
 
     def check(self) -> str:
         """Ask for one sandbox of the account's list."""
+        self._require_key()
+        with _translated("the account"):
+            self._client.Sandbox.list(limit=1).next_items()
+        return f"e2b (SDK {version('e2b')})"
+
+    def _require_key(self) -> None:
         if not self._has_key:
             raise SettingsError(
                 "E2B_API_KEY: is not set; create a key at https://e2b.dev/dashboard and export it"
             )
-        with _translated("the account"):
-            self._client.Sandbox.list(limit=1).next_items()
-        return f"e2b (SDK {version('e2b')})"
 
     def refusal(self, limits: Limits) -> str | None:
         """Refuse a lifetime that the account's plan does not have."""
@@ -203,6 +206,7 @@ class E2BVendor:
 
     def rented(self) -> Iterable[Rented]:
         """List the account's sandboxes, page by page."""
+        self._require_key()
         found = []
         with _translated("listing sandboxes"):
             pages = self._client.Sandbox.list(limit=_PAGE)

@@ -58,6 +58,8 @@ class ModalVendor:
     @cached_property
     def _client(self) -> Any:
         token_id, secret = (self._options.get(key) for key in ("token_id", "token_secret"))
+        if not (token_id or secret):
+            _check_credentials()
         with _translated("the account"):
             if token_id and secret:
                 return modal.Client.from_credentials(token_id, secret)
@@ -76,8 +78,6 @@ class ModalVendor:
 
     def check(self) -> str:
         """Find the app, or make it."""
-        if not any(self._options.get(key) for key in ("token_id", "token_secret")):
-            _check_credentials()
         environment = self._options.get("environment")
         self._app  # noqa: B018  (asks for it)
         shown = f", environment {environment}" if environment else ""

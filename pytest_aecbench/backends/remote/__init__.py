@@ -186,6 +186,7 @@ class RemoteBackend:
         self._sizes = {"cpus": cpus, "memory_mb": memory_mb}
         self._concurrency = concurrency or self.vendor.concurrency
         self._notes: list[str] = []
+        self._checked = ""
         self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
         self._environments: dict[str, Environment] = {}
         self._sandboxes: dict[str, _Sandbox] = {}
@@ -210,11 +211,12 @@ class RemoteBackend:
     def describe(self) -> str:
         """Return one line on the vendor and on what it does not limit."""
         missing = ", ".join(self.vendor.unenforced())
-        return f"{self.vendor.check()}{f'; no limit on {missing}' if missing else ''}"
+        known = self._checked or self.vendor.check()
+        return f"{known}{f'; no limit on {missing}' if missing else ''}"
 
     def preflight(self) -> None:
         """Raise an error when no sandbox could be rented."""
-        patiently(self.vendor.check)
+        self._checked = patiently(self.vendor.check)
 
     def build_environment(self, *, task_dir: Path) -> str:
         """Build the image of the task's ``environment`` directory, unless it is there."""

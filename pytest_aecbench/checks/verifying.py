@@ -119,6 +119,7 @@ def writes(rehearsal: Rehearsal) -> Iterator[Problem]:
     rehearsal.execute()
     sandbox = rehearsal.sandbox
     sandbox.user = None
+    private = _private(sandbox)  # before the mark, since finding out leaves traces
     if sandbox.execute(f"type find && touch {_MARK}").returncode != 0:
         raise NotApplicableError("the image has no find to look with")
     stages.verify_here(rehearsal.trial, sandbox)
@@ -126,7 +127,7 @@ def writes(rehearsal: Rehearsal) -> Iterator[Problem]:
     workspaces = dict.fromkeys(("/workspace", str(rehearsal.task.workdir)))
     left = [
         *_find(sandbox, f"{shlex.join(workspaces)} -xdev -cnewer {_MARK}"),
-        *_find(sandbox, f"{shlex.join(_private(sandbox))} -xdev -mindepth 1 -cnewer {_MARK}"),
+        *_find(sandbox, f"{shlex.join(private)} -xdev -mindepth 1 -cnewer {_MARK}"),
     ]
     # Everything in its own directory is new, so that only names tell what was added there.
     tests = rehearsal.task.tests_dir

@@ -162,7 +162,10 @@ def _read_tasks(tar: tarfile.TarFile, stream: _Metered, manifest: Manifest, sink
 def _next(tar: tarfile.TarFile, stream: _Metered, expected: str | None) -> tarfile.TarInfo:
     """Return the next member, which must be a plain file of that name; or no member at all."""
     stream.left = _HEADERS
-    member = tar.next()
+    try:
+        member = tar.next()
+    except tarfile.StreamError:  # what an empty archive is to Python 3.10
+        member = None
     tar.members = []  # type: ignore[attr-defined]  # which it would keep to the end
     if member is None:
         if expected is None:

@@ -66,6 +66,7 @@ def test_values_and_rules_do_not_import_what_plugs_in() -> None:
         "datasets.store",
         "commandline",
         "checks",
+        "checks.ledger",
         "errors",
         "experiment",
         "gates",
@@ -99,7 +100,7 @@ def test_values_and_rules_do_not_import_what_plugs_in() -> None:
     for name in plain:
         used = imports(modules()[name])
         assert not {one for one in used if one.startswith(("backends.", "agents."))}, name
-        assert used <= plain, name
+        assert used - {"__version__"} <= plain, name
 
 
 def test_backends_and_agents_know_nothing_of_pytest() -> None:

@@ -23,21 +23,22 @@ pytestmark = pytest.mark.needs("namespaces")
 @pytest.fixture(scope="module")
 def running() -> Iterator[ModalServer]:
     """One server for all, since the SDK has one client for the whole process."""
-    executor = Executor(LocalBackend("namespaces"))
-    server = ModalServer(executor)
-    yield server
     import modal
 
-    modal.Client.from_env()._close()
+    executor = Executor(LocalBackend("namespaces"))
+    server = ModalServer(executor)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        yield server
+        modal.Client.from_env()._close()
     server.close()
     executor.close()
 
 
 @pytest.fixture
-def server(running: ModalServer, monkeypatch: pytest.MonkeyPatch) -> ModalServer:
+def server(running: ModalServer) -> ModalServer:
     running.reset()
-    for name, value in running.environment().items():
-        monkeypatch.setenv(name, value)
     return running
 
 

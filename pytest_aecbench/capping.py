@@ -24,7 +24,7 @@ _TIMER = pytest.StashKey[object]()
 @pytest.fixture
 def aec_slot(request: pytest.FixtureRequest, aec_trial: Trial) -> Iterator[None]:
     """The right to have a sandbox; waits for it, held until the sandbox is gone."""
-    from pytest_aecbench.lookup import concurrency_of
+    from pytest_aecbench.lookup import backend_of, concurrency_of
 
     count = concurrency_of(request.config)
     if count is None:
@@ -32,9 +32,10 @@ def aec_slot(request: pytest.FixtureRequest, aec_trial: Trial) -> Iterator[None]
         return
     from pytest_aecbench.slots import slot
 
+    first = getattr(backend_of(request.config), "first_at_once", None)
     with ExitStack() as held:
         with _time_stopped(request.node), aec_trial.timed("wait"):
-            held.enter_context(slot(aec_trial.settings.backend, count))
+            held.enter_context(slot(aec_trial.settings.backend, count, first))
         if isinstance(request.node, TrialItem):
             request.node.skip_if_spent()  # by others, while it waited
         yield

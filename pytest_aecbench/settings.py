@@ -98,6 +98,10 @@ class Settings:
         private = {name: os.environ.get(name, "") for name in self.secret_names}
         return secrets_from(os.environ, private)
 
+    def options_of(self, backend: str) -> dict[str, object]:
+        """Return what the configuration says in a backend's own table, whichever is chosen."""
+        return _backend_options(backend, self.given)
+
     @property
     def experiment_ledger(self) -> Path:
         """Where this experiment's records go."""

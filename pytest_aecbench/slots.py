@@ -3,10 +3,14 @@
 A slot is a locked file, which the kernel unlocks when its holder dies. Whoever finds all slots
 taken becomes the heir of one, by the lock of another file: nobody takes a slot that has an heir, so
 a worker that frees its slot and comes back at once cannot overtake those who wait.
+
+A backend may be given fewer slots at first, or after it could not serve more; twice as many are
+used after a while, and again, until it has all of them.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import time
@@ -28,13 +32,21 @@ __all__ = ["lower", "slot"]
 _POLL_SEC = 0.05
 # How many slots a waiting process looks at in each round, besides the one it is the heir of.
 _GLANCES = 8
-# How long fewer slots are used after a backend could not give more.
-_LOWERED_SEC = 300.0
+# After how long twice as many slots are used: at first, and after a backend could not serve more.
+_RAMP_SEC = 5.0
+_LOWERED_SEC = 60.0
+# Whoever comes after so long finds the backend as it was at first.
+_IDLE_SEC = 600.0
 
 
 @contextmanager
-def slot(backend: str, count: int) -> Iterator[None]:
-    """Hold one of the backend's first ``count`` slots, waiting for it as long as it takes."""
+def slot(backend: str, count: int, first: int | None = None) -> Iterator[None]:
+    """Hold one of the backend's first ``count`` slots, waiting for it as long as it takes.
+
+    With ``first``, no more than these are used in the first seconds.
+    """
+    if first is not None:
+        _ramp_up(backend, first)
     seeker = _Seeker(backend)
     try:
         # From the last one: those who may use fewer slots have only the first ones.
@@ -54,16 +66,37 @@ def slot(backend: str, count: int) -> Iterator[None]:
 def lower(backend: str, count: int) -> int:
     """Let all runs use half as many slots for a while; return how many that are."""
     now = max(1, _usable(backend, count) // 2)
-    _limit_file(backend).write_text(f"{now} {time.time() + _LOWERED_SEC:.0f}")
+    _limit(backend, now, _LOWERED_SEC)
     return now
 
 
+def _ramp_up(backend: str, first: int) -> None:
+    path = _limit_file(backend)
+    try:
+        idle = time.time() - path.stat().st_mtime > _IDLE_SEC
+    except FileNotFoundError:
+        idle = True
+    if idle:
+        _limit(backend, first, _RAMP_SEC)
+    else:
+        with suppress(FileNotFoundError):
+            os.utime(path)
+
+
+def _limit(backend: str, limit: int, every_sec: float) -> None:
+    path = _limit_file(backend)
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text(f"{limit} {time.time()} {every_sec}")
+    new.replace(path)
+
+
 def _usable(backend: str, count: int) -> int:
-    with suppress(OSError, ValueError):
-        limit, until = _limit_file(backend).read_text().split()
-        if time.time() < float(until):
-            return max(1, min(count, int(limit)))
-    return count
+    try:
+        limit, since, every_sec = map(float, _limit_file(backend).read_text().split())
+    except (FileNotFoundError, ValueError):
+        return count
+    doublings = max(0.0, time.time() - since) // every_sec
+    return max(1, int(min(count, limit * 2.0 ** min(doublings, 64))))
 
 
 def _limit_file(backend: str) -> Path:

@@ -8,12 +8,22 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import walk_packages
 
+import hypothesis.internal.observability  # noqa: F401
 import pytest
-import yaml  # noqa: F401  (its C part cannot be imported anew, as runs in this process would)
+import yaml  # noqa: F401  (its C part cannot be imported anew)
 from filelock import FileLock
+
+import pytest_aecbench
+
+# pytester forgets what a run in this process imports, so that each would import all of it anew.
+for _module in walk_packages(pytest_aecbench.__path__, "pytest_aecbench."):
+    if not _module.name.endswith((".modal", ".e2b", ".daytona", ".docker", "__main__")):
+        import_module(_module.name)
 
 
 def _runs(*argv: str) -> bool:

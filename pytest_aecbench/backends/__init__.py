@@ -134,8 +134,10 @@ BACKENDS: dict[str, tuple[str, str | None]] = {
 }
 
 
-def make_backend(name: str, where: str) -> ComputeBackend:
-    """Make a built-in backend as it is without a run's settings; ``where`` is who named it."""
+def make_backend(
+    name: str, where: str, options: Mapping[str, object] | None = None
+) -> ComputeBackend:
+    """Make a built-in backend outside of a run; ``where`` is who named it."""
     if name not in BACKENDS:
         known = ", ".join(sorted(BACKENDS))
         raise SettingsError(f"{where}: {name!r} is not known; use one of {known}")
@@ -148,5 +150,5 @@ def make_backend(name: str, where: str) -> ComputeBackend:
             f"{where}: {name} is not installed ({error}); "
             f"pip install 'pytest-aecbench[{extra or name}]'"
         ) from None
-    made: ComputeBackend = factory()
+    made: ComputeBackend = factory(options) if options else factory()
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -116,7 +117,7 @@ class ModalVendor:
             except (exception.ImageBuildError, exception.InvalidError, OSError) as error:
                 raise log.failed(str(error)) from None
 
-        name = f"modal-{abs(hash(key)):x}"
+        name = hashlib.sha256(key.encode()).hexdigest()[:16]
         built_once(self.name, name, environment, lambda: key in self._images, build)
         return self._images[key]
 
@@ -162,9 +163,27 @@ class ModalVendor:
         except KeyError:
             raise SandboxGone(f"modal: sandbox {sandbox_id!r} was removed") from None
 
+    @contextmanager
+    def _dispatched(self, sandbox_id: str, what: str) -> Iterator[None]:
+        """Turn the errors of a call to a sandbox into ours; it may have had its effect.
+
+        The SDK takes a sandbox that does not answer for one that is gone; its control plane knows.
+        """
+        try:
+            with _translated(what, dispatched=True):
+                yield
+        except SandboxGone as error:
+            try:
+                is_running = self.is_running(sandbox_id)
+            except Busy as busy:
+                raise Lost(str(busy)) from None
+            if is_running:
+                raise Lost(str(error)) from None
+            raise
+
     def run(self, sandbox_id: str, command: str, timeout_sec: float) -> str:
         """Run a command as root."""
-        with _translated("a command", dispatched=True):
+        with self._dispatched(sandbox_id, "a command"):
             # Output is read as bytes, since text that is no UTF-8 would end it.
             process = self._sandbox(sandbox_id).exec(
                 "bash", "-c", command, timeout=int(timeout_sec), workdir="/", text=False
@@ -178,14 +197,14 @@ class ModalVendor:
         with tempfile.NamedTemporaryFile() as copy:
             shutil.copyfileobj(file, copy)
             copy.flush()
-            with _translated("an upload", dispatched=True):
+            with self._dispatched(sandbox_id, "an upload"):
                 self._sandbox(sandbox_id).filesystem.copy_from_local(copy.name, path)
 
     def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
         """Read a file."""
         with tempfile.TemporaryDirectory() as directory:
             local = Path(directory) / "file"
-            with _translated("a download", dispatched=True):
+            with self._dispatched(sandbox_id, "a download"):
                 try:
                     self._sandbox(sandbox_id).filesystem.copy_to_local(path, local)
                 except exception.SandboxFilesystemNotFoundError:

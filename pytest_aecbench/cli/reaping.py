@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pytest_aecbench.cli.console import AsJson, print_json
+from pytest_aecbench.cli.project import project_settings
 
 if TYPE_CHECKING:
     from pytest_aecbench.leases import Lease
@@ -25,6 +26,7 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
 
     A trial that died with its run gets its record. What belongs to a run that is alive, or to
     another host, is left alone. A backend that is not at hand is passed over, unless it is named.
+    Vendors are asked with the keys of the environment, or of aec-bench.toml's compute tables.
 
     Example: aec-bench reap --dry-run
     """
@@ -32,11 +34,12 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
     from pytest_aecbench.backends import BACKENDS, make_backend
     from pytest_aecbench.errors import AecBenchError
 
+    settings = project_settings()
     removed: dict[str, list[str]] = {}
     passed_over: dict[str, str] = {}
     for name in [backend] if backend else sorted(BACKENDS):
         try:
-            made = make_backend(name, "--backend")
+            made = make_backend(name, "--backend", settings.options_of(name))
             if clean_up := getattr(made, "reap", None):
                 removed[name] = clean_up(dry_run=dry_run)
         except AecBenchError as error:

@@ -1,4 +1,4 @@
-"""What the tests of the Docker backend work with."""
+"""What the tests of the Docker backend and of the vendors' work with."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from pytest_aecbench.backends import Limits
+from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.testing import RunningSandbox
 from tests.project import Project
+from tests.standins.executor import Executor
 
 BASE = "FROM python:3.11-slim\nWORKDIR /workspace\n"
 
@@ -36,6 +38,18 @@ def docker_backend() -> Iterator[Any]:
     from pytest_aecbench.backends.docker import DockerBackend
 
     made = DockerBackend(run_id="conformance")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="class")
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    """What really runs the commands behind a vendor's stand-in."""
+    if getattr(request.cls, "in_containers", False):
+        backend = request.getfixturevalue("docker_backend")
+    else:
+        backend = LocalBackend("namespaces")
+    made = Executor(backend)
     yield made
     made.close()
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.backends.remote import RemoteBackend
-from pytest_aecbench.testing import BackendConformance
-from tests.conformance.vendors import VendorFaults
+from tests.conformance.vendors import InContainers, VendorConformance, VendorFaults
 from tests.standins.daytona import DaytonaServer
 from tests.standins.executor import Executor
 from tests.standins.plaintext import allow_http
@@ -21,10 +19,9 @@ pytestmark = pytest.mark.needs("namespaces")
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaytonaServer]:
+def server(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaytonaServer]:
     import daytona._sync.object_storage
 
-    executor = Executor(LocalBackend("namespaces"))
     server = DaytonaServer(executor)
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
@@ -32,7 +29,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaytonaServer]:
     monkeypatch.setattr(storage, "S3Store", allow_http(storage.S3Store))
     yield server
     server.close()
-    executor.close()
 
 
 @pytest.fixture
@@ -42,16 +38,17 @@ def backend(server: DaytonaServer) -> Any:
     return DaytonaBackend()
 
 
-class TestDaytona(BackendConformance):
-    @pytest.fixture
-    def backend(self, server: DaytonaServer) -> Any:
-        from pytest_aecbench.backends.daytona import DaytonaBackend
+class TestDaytona(VendorConformance):
+    pass
 
-        return DaytonaBackend()
+
+class TestDaytonaInContainers(InContainers):
+    pass
 
 
 class TestFaults(VendorFaults):
     name = "daytona"
+    key_options: ClassVar = {"api_key": "DAYTONA_API_KEY", "api_url": "DAYTONA_API_URL"}
 
     def test_what_a_task_asks_for_is_what_is_sent(
         self, backend: RemoteBackend, server: DaytonaServer, task_dir: Path, tmp_path: Path

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.backends.remote import RemoteBackend
 from pytest_aecbench.errors import LaunchError
-from pytest_aecbench.testing import BackendConformance
-from tests.conformance.vendors import VendorFaults
+from tests.conformance.vendors import InContainers, VendorConformance, VendorFaults
 from tests.standins.e2b import E2BServer
 from tests.standins.executor import Executor
 
@@ -21,14 +19,12 @@ pytestmark = pytest.mark.needs("namespaces")
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[E2BServer]:
-    executor = Executor(LocalBackend("namespaces"))
+def server(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> Iterator[E2BServer]:
     server = E2BServer(executor)
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
     yield server
     server.close()
-    executor.close()
 
 
 @pytest.fixture
@@ -38,16 +34,17 @@ def backend(server: E2BServer) -> Any:
     return E2BBackend()
 
 
-class TestE2B(BackendConformance):
-    @pytest.fixture
-    def backend(self, server: E2BServer) -> Any:
-        from pytest_aecbench.backends.e2b import E2BBackend
+class TestE2B(VendorConformance):
+    pass
 
-        return E2BBackend()
+
+class TestE2BInContainers(InContainers):
+    pass
 
 
 class TestFaults(VendorFaults):
     name = "e2b"
+    key_options: ClassVar = {"api_key": "E2B_API_KEY", "api_url": "E2B_API_URL"}
 
     def test_what_a_task_asks_for_is_what_is_sent(
         self, backend: RemoteBackend, server: E2BServer, task_dir: Path, tmp_path: Path

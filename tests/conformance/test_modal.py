@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.backends.remote import RemoteBackend
 from pytest_aecbench.errors import LaunchError
-from pytest_aecbench.testing import BackendConformance
-from tests.conformance.vendors import VendorFaults
+from tests.conformance.vendors import InContainers, VendorConformance, VendorFaults
 from tests.standins.executor import Executor
 from tests.standins.modal import ModalServer
 
 pytestmark = pytest.mark.needs("namespaces")
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[ModalServer]:
-    """One server for all, since the SDK has one client for the whole process."""
+@pytest.fixture(scope="class")
+def running(executor: Executor) -> Iterator[ModalServer]:
+    """One server for many tests, since the SDK has one client for the whole process."""
     import modal
 
-    executor = Executor(LocalBackend("namespaces"))
     server = ModalServer(executor)
     with pytest.MonkeyPatch.context() as monkeypatch:
         for name, value in server.environment().items():
@@ -33,7 +30,6 @@ def running() -> Iterator[ModalServer]:
         yield server
         modal.Client.from_env()._close()
     server.close()
-    executor.close()
 
 
 @pytest.fixture
@@ -49,16 +45,17 @@ def backend(server: ModalServer) -> Any:
     return ModalBackend()
 
 
-class TestModal(BackendConformance):
-    @pytest.fixture
-    def backend(self, server: ModalServer) -> Any:
-        from pytest_aecbench.backends.modal import ModalBackend
+class TestModal(VendorConformance):
+    pass
 
-        return ModalBackend()
+
+class TestModalInContainers(InContainers):
+    pass
 
 
 class TestFaults(VendorFaults):
     name = "modal"
+    key_options: ClassVar = {"token_id": "MODAL_TOKEN_ID", "token_secret": "MODAL_TOKEN_SECRET"}
     sdk_repeats = True
 
     def test_what_a_task_asks_for_is_what_is_sent(

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pytest
 
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.backends.remote import RemoteBackend, calls
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.testing import RunningSandbox
+from pytest_aecbench.testing import BackendConformance, RunningSandbox
 from tests.project import Project
 from tests.standins.server import Fault
+from tests.stopping import wait_until, worker_of
 
-__all__ = ["StandIn", "VendorFaults", "wait_until"]
+__all__ = ["InContainers", "StandIn", "VendorConformance", "VendorFaults"]
 
 
 class StandIn(Protocol):
@@ -44,20 +46,32 @@ class StandIn(Protocol):
     def preempt(self, sandbox_id: str) -> None: ...
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
+class VendorConformance(BackendConformance):
+    """For the ``backend`` of a module; behind its stand-in are processes."""
+
+    in_containers = False
+
+    @pytest.fixture
+    def backend(self, backend: Any) -> Any:
+        return backend
+
+
+@pytest.mark.needs("docker")
+class InContainers(VendorConformance):
+    """Behind the stand-in are containers of images that were built from what was uploaded."""
+
+    in_containers = True
 
 
 class VendorFaults:
-    """Override ``server``, ``backend`` and ``name``.
+    """Override ``server``, ``backend``, ``name`` and ``key_options``.
 
+    The latter are options of the backend's table, with the variables that say the same.
     ``sdk_repeats`` says that the SDK repeats calls by itself, under a key that makes that safe.
     """
 
     name = ""
+    key_options: ClassVar[dict[str, str]] = {}
     sdk_repeats = False
 
     def requests(self, server: StandIn) -> list[str]:
@@ -138,7 +152,8 @@ class VendorFaults:
     ) -> None:
         server.faults += [Fault(server.CREATE, 3, status=429), Fault(server.CREATE, 2, status=503)]
         sandbox = self.launch(backend, image_ref, tmp_path)
-        server.faults += [Fault(server.UPLOAD, 2, status=429), Fault(server.KILL, 2, status=503)]
+        for pattern in (server.UPLOAD, server.EXEC, server.KILL):
+            server.faults += [Fault(pattern, 1, status=429), Fault(pattern, 1, status=503)]
         assert sandbox.output("echo fine") == "fine\n"
         sandbox.teardown()
         assert len(server.called(server.CREATE)) >= 6
@@ -160,6 +175,17 @@ class VendorFaults:
         server.faults.append(Fault(server.CREATE, 1000, status=503, message="no capacity"))
         with pytest.raises(LaunchError, match=f"^{self.name}: "):
             self.launch(backend, image_ref, tmp_path)
+
+    def test_an_outage_of_half_a_minute_is_waited_out(
+        self, sandbox: RunningSandbox, server: StandIn
+    ) -> None:
+        sandbox.output("true")
+        sent = len(self.requests(server))
+        began = time.monotonic()
+        server.faults.append(Fault("", 10**6, status=503, until=began + 30))
+        assert sandbox.output("echo once >> times; cat times") == "once\n"
+        assert time.monotonic() > began + 30
+        assert len(self.requests(server)) == sent + 1
 
     def test_a_connection_dropped_in_the_output_costs_nothing(
         self, sandbox: RunningSandbox, server: StandIn
@@ -344,6 +370,36 @@ class VendorFaults:
         assert "1 passed" in self.run_pytest(project).stdout
         assert server.sandboxes == {}
 
+    def test_a_killed_worker_leaves_a_record_and_no_sandbox(
+        self, project: Project, server: StandIn
+    ) -> None:
+        process = self.start_endless(project, server, "-n1")
+        os.kill(worker_of(project), signal.SIGKILL)
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == pytest.ExitCode.TESTS_FAILED, output
+        assert "1 error" in output
+        assert project.record()["evaluation"]["validity"] == "crashed"
+        assert server.sandboxes == {}
+
+    def test_reap_has_the_keys_of_the_project(
+        self, project: Project, server: StandIn, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        process = self.start_endless(project, server)
+        process.kill()
+        process.communicate(timeout=60)
+        (left,) = server.sandboxes
+        lines = []
+        for option, variable in self.key_options.items():
+            monkeypatch.delenv(variable)
+            monkeypatch.setenv(f"PROJECTS_{variable}", server.environment()[variable])
+            lines.append(f'{option} = "${{PROJECTS_{variable}}}"\n')
+        (project.path / "aec-bench.toml").write_text(f"[compute.{self.name}]\n{''.join(lines)}")
+        argv = [sys.executable, "-m", "pytest_aecbench", "reap", "--backend", self.name, "--json"]
+        for dry_run in (["--dry-run"], []):
+            shown = subprocess.check_output([*argv, *dry_run], cwd=project.path, text=True)
+            assert json.loads(shown)["removed"] == {self.name: [left]}
+        assert server.sandboxes == {}
+
     def write_task(self, project: Project, task_id: str = "civil/a", **changes: Any) -> None:
         dockerfile = "FROM python:3.11-slim\nWORKDIR /workspace\n"
         project.task(task_id, files={"environment/Dockerfile": dockerfile}, **changes)
@@ -354,11 +410,13 @@ class VendorFaults:
             argv, cwd=project.path, capture_output=True, text=True, timeout=180, check=False
         )
 
-    def start_endless(self, project: Project, server: StandIn) -> subprocess.Popen[str]:
+    def start_endless(
+        self, project: Project, server: StandIn, *arguments: str
+    ) -> subprocess.Popen[str]:
         self.write_task(project, solve="sleep 10000")
         argv = [sys.executable, "-m", "pytest", "tasks", f"--aec-backend={self.name}"]
         process = subprocess.Popen(
-            argv,
+            [*argv, *arguments],
             cwd=project.path,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -159,8 +159,7 @@ class ModalServer:
             if given != (TOKEN_ID, TOKEN_SECRET):
                 raise GRPCError(Status.UNAUTHENTICATED, "Token ID is malformed")
         for fault in self.faults:
-            if fault.times > 0 and re.search(fault.pattern, event.method_name):
-                fault.times -= 1
+            if fault.befalls(event.method_name):
                 await self._suffer(fault, event)
                 return
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import threading
 import time
@@ -35,7 +36,7 @@ class Fault:
 
     Instead of being done, they are answered with ``status``, or never (``hang``, with ``done`` once
     they have been done); or they are done, and then the connection is closed before the whole
-    answer is there (``drop``).
+    answer is there (``drop``). It ends ``until`` a moment of the monotonic clock at the latest.
     """
 
     pattern: str
@@ -46,6 +47,14 @@ class Fault:
     hang: bool = False
     done: bool = False
     drop: bool = False
+    until: float = math.inf
+
+    def befalls(self, call: str) -> bool:
+        """Tell whether it is about this call, which counts."""
+        if self.times <= 0 or time.monotonic() > self.until or not re.search(self.pattern, call):
+            return False
+        self.times -= 1
+        return True
 
     def answer(self) -> web.Response:
         headers = {"Retry-After": self.retry_after} if self.retry_after else {}
@@ -129,8 +138,5 @@ class Server:
         return response
 
     def _fault(self, request: web.Request) -> Fault | None:
-        for fault in self.faults:
-            if fault.times > 0 and re.search(fault.pattern, f"{request.method} {request.path}"):
-                fault.times -= 1
-                return fault
-        return None
+        call = f"{request.method} {request.path}"
+        return next((fault for fault in self.faults if fault.befalls(call)), None)

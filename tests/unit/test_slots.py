@@ -117,8 +117,6 @@ def test_whoever_comes_back_at_once_does_not_overtake_those_who_wait(tmp_path: P
 
 
 def _slot_files(pattern: str) -> list[Path]:
-    from pytest_aecbench.machine import shared_directory
-
     return list(shared_directory("slots").glob(pattern))
 
 
@@ -140,15 +138,64 @@ def test_backends_have_slots_of_their_own() -> None:
         assert len(_slot_files("*.slot")) == 2
 
 
-def test_fewer_slots_are_used_for_a_while_once_a_backend_asks_for_that(
-    monkeypatch: pytest.MonkeyPatch,
+class Clock:
+    """What the slots take for the time; others see the real one."""
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self) -> None:
+        self.now = time.time()
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("pytest_aecbench.slots.time", clock)
+    return clock
+
+
+def usable(count: int, first: int | None = None) -> int:
+    """Return the highest slot that there is to take, which is the one that is taken first."""
+    for path in _slot_files("box-*.slot"):
+        path.unlink()
+    with slot("box", count, first):
+        (taken,) = _slot_files("box-*.slot")
+    return int(taken.stem.removeprefix("box-")) + 1
+
+
+def test_a_backend_that_could_not_serve_more_gets_fewer_slots_and_slowly_all_again(
+    clock: Clock,
 ) -> None:
-    assert lower("box", 4) == 2
-    assert lower("box", 4) == 1
-    assert lower("box", 4) == 1
-    with slot("box", 4):
-        taken = {path.name for path in shared_directory("slots").glob("box-*.slot")}
-    assert taken == {"box-0.slot"}
-    later = time.time() + 3600
-    monkeypatch.setattr(time, "time", lambda: later)
-    assert lower("box", 8) == 4
+    assert [lower("box", 8) for _ in range(4)] == [4, 2, 1, 1]
+    assert usable(8) == 1
+    clock.now += 61
+    assert usable(8) == 2
+    clock.now += 60
+    assert usable(8) == 4
+    assert lower("box", 8) == 2
+    clock.now += 3600
+    assert usable(8) == 8
+
+
+def test_a_run_begins_with_few_slots(clock: Clock) -> None:
+    assert usable(32, first=10) == 10
+    clock.now += 5.1
+    assert usable(32, first=10) == 20
+    clock.now += 5
+    assert usable(32, first=10) == 32
+    assert usable(32) == 32
+    assert lower("box", 32) == 16
+    clock.now += 59
+    assert usable(32, first=10) == 16  # a lowered number is not raised by the next trial
+
+
+def test_after_a_pause_a_run_begins_with_few_again(clock: Clock) -> None:
+    assert usable(32, first=10) == 10
+    clock.now += 500
+    assert usable(32, first=10) == 32
+    (limit,) = _slot_files("box.limit")
+    os.utime(limit, (clock.now - 601, clock.now - 601))
+    assert usable(32, first=10) == 10

@@ -170,6 +170,7 @@ class RemoteBackend:
     """
 
     make_vendor: Callable[[Mapping[str, object]], Vendor]
+    first_at_once = 10  # for vendors bound how fast sandboxes are started, too
 
     def __init__(
         self,

@@ -129,10 +129,7 @@ class Box:
         timeout_sec: float | None,
         archive: IO[bytes] | None = None,
     ) -> list[str]:
-        """Send a request, run its script, and return the words of the answer after the first.
-
-        It is never sent twice: where the connection is lost, the answer is waited for in its file.
-        """
+        """Send a request, run its script, and return the words of the answer after the first."""
         where = self._where(word)
         with tempfile.SpooledTemporaryFile(_SPOOL) as file:
             with tarfile.open(fileobj=file, mode="w") as tar:
@@ -143,37 +140,69 @@ class Box:
                     archive.seek(0)
                     _add(tar, "archive", size, archive)
             self._write(f"{where}.tar", file)
-        unpacked = f"mkdir -m 700 {where} && tar -xf {where}.tar -C {where} && rm {where}.tar"
+        begun = f"mkdir -m 700 {where} && echo >{where}/begun"
+        unpacked = f"{begun} && tar -xf {where}.tar -C {where} && rm {where}.tar"
         command = f"{unpacked} && exec bash {where}/run {where} </dev/null"
-        seconds = (_FOREVER_SEC if timeout_sec is None else timeout_sec) + _MARGIN_SEC
-        deadline = time.monotonic() + seconds
-        try:
-            said = bounded(
-                lambda: self.vendor.run(self.sandbox_id, command, seconds),
-                seconds + _MARGIN_SEC,
-                f"{self.vendor.name}: a command",
-            )
-        except Lost as error:
-            said = self._find_answer(where, deadline, error)
-        for line in reversed(said.splitlines()):
-            if line.startswith(f"{word} "):
-                return line.split(" ")[1:]
-        if not self.vendor.is_running(self.sandbox_id):
+        said = self._dispatch(word, command, timeout_sec)
+        if answer := _answer(said, word):
+            return answer
+        if not self._is_running():
             raise SandboxGone(f"{self.vendor.name}: the sandbox is gone")
         shown = " ".join(said.split())[-300:]
         raise BackendError(
             f"{self.vendor.name}: the command's end is not known; {shown or 'nothing was printed'}"
         )
 
-    def _find_answer(self, where: str, deadline: float, error: Lost) -> str:
+    def _dispatch(self, word: str, command: str, timeout_sec: float | None) -> str:
+        """Send a command and return what it printed.
+
+        It is sent again only where it has not begun, and cannot begin twice, since it makes its
+        directory: where the connection is lost, its answer is waited for in a file.
+        """
+        seconds = (_FOREVER_SEC if timeout_sec is None else timeout_sec) + _MARGIN_SEC
+        deadline = time.monotonic() + seconds
+        what = f"{self.vendor.name}: a command"
+        is_repeated = False
+        while True:
+            try:
+                said = patiently(
+                    lambda: bounded(
+                        lambda: self.vendor.run(self.sandbox_id, command, seconds),
+                        seconds + _MARGIN_SEC,
+                        what,
+                    )
+                )
+                if not is_repeated or _answer(said, word):
+                    return said
+                error = Lost(f"{what}: had begun already")
+            except Lost as lost:
+                error = lost
+            if self._has_begun(word):
+                return self._find_answer(word, deadline, error)
+            if time.monotonic() > deadline:
+                raise error
+            is_repeated = True
+            time.sleep(_POLL_SEC)
+
+    def _has_begun(self, word: str) -> bool:
+        try:
+            self._read(f"{self._where(word)}/begun")
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _find_answer(self, word: str, deadline: float, error: Lost) -> str:
         while True:
             with suppress(FileNotFoundError, Lost):
-                return b"".join(self._read(f"{where}/done")).decode(errors="replace")
-            if not patiently(lambda: self.vendor.is_running(self.sandbox_id), and_when_lost=True):
+                return b"".join(self._read(f"{self._where(word)}/done")).decode(errors="replace")
+            if not self._is_running():
                 raise SandboxGone(f"{self.vendor.name}: the sandbox is gone; {error}") from None
             if time.monotonic() > deadline:
                 raise error
             time.sleep(_POLL_SEC)
+
+    def _is_running(self) -> bool:
+        return patiently(lambda: self.vendor.is_running(self.sandbox_id), and_when_lost=True)
 
     def _where(self, word: str) -> str:
         """Return the request's directory in the sandbox; its name does not tell the word."""
@@ -229,6 +258,12 @@ class Box:
             found = unpack(self._content(word, f"{directory.name}.tar", content), directory)
             skipped += [f"{directory.name}/{what}" for what in found]
         return skipped
+
+
+def _answer(said: str, word: str) -> list[str]:
+    """Return the words of the line that starts with ``word``; none where there is no such line."""
+    lines = [line for line in said.splitlines() if line.startswith(f"{word} ")]
+    return lines[-1].split(" ")[1:] if lines else []
 
 
 def _fields(*texts: str) -> bytes:

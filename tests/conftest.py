@@ -78,6 +78,14 @@ def no_user_configuration(
 
 
 @pytest.fixture(autouse=True)
+def no_foreign_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep plugins out of the runs within tests that take a third of each process's start."""
+    if "pytester" in request.fixturenames:
+        request.getfixturevalue("pytester")  # which would forget the variable
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:anyio")
+
+
+@pytest.fixture(autouse=True)
 def one_test_at_a_time_on_the_engine(request: pytest.FixtureRequest) -> Iterator[None]:
     """Keep runs that remove what the dead left from tests that leave something behind."""
     if "docker" not in needs(request.node):

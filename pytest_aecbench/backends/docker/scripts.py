@@ -5,6 +5,8 @@ They are bash alone as far as that goes: whatever else they call, an agent may h
 
 from __future__ import annotations
 
+from pytest_aecbench.backends.scripts import CLEAR
+
 __all__ = ["KEEP_ALIVE", "KILL_NEWER", "OOM_KILLS", "RUN"]
 
 # The first process waits for ever, reaps orphans and ignores every signal from inside. It has no
@@ -19,7 +21,8 @@ KEEP_ALIVE = "trap '' {1..16} {18..31} {34..64}; while read -r; do :; done"
 # Lines that start with the word are its own: "failed <what>"; "prepared" where there is no command;
 # else "started <start time>" before the command's output and "ended <exit code>" after it, on both
 # streams: what is left running keeps them open, so their end is not the command's.
-RUN = r"""
+RUN = (
+    r"""
 field() { IFS= read -rd '' "$1"; }
 fail() { printf '%s failed %s\n' "$word" "$1"; exit 125; }
 field word; field wanted; field cwd; field size; field command
@@ -42,20 +45,9 @@ if [[ $wanted = *first* ]]; then
   (umask 0; mkdir -p /logs/agent /logs/verifier)
   mkdir -p /tests /workspace
 fi
-
-# Makes the way to a path, without links that an agent may have put there, and empties its place.
-clear() {
-  local way= rest=${1#/}
-  while [[ $rest = */* ]]; do
-    way+=/${rest%%/*} rest=${rest#*/}
-    if [[ -L $way && $way =~ ^(/workspace/|/(logs|solution|tests)(/|$)) ]] ||
-       [[ -e $way && ! -d $way ]]; then
-      rm -rf -- "$way" || return
-    fi
-    [[ -d $way ]] || mkdir -- "$way" || return
-  done
-  rm -rf -- "$1"
-}
+"""
+    + CLEAR
+    + r"""
 if [[ $targets ]]; then
   type tar head >/dev/null 2>&1 || ((size == 0)) || fail tar
   for target in "${targets[@]}"; do clear "$target" || fail place; done
@@ -82,6 +74,7 @@ fi
 printf '\n%s ended %s\n' "$word" "$code"
 printf '\n%s ended %s\n' "$word" "$code" >&3
 """
+)
 
 # Kills what started no earlier than a request ($1), other than what carries the mark of another
 # request that is still running ($2...). It and the next wait for a line of input, since a client

@@ -6,6 +6,8 @@ told to run may be seen and kept by others.
 
 from __future__ import annotations
 
+from pytest_aecbench.backends.scripts import CLEAR
+
 __all__ = ["COLLECT", "RUN"]
 
 # What both begin with. A script gets the directory of its request, in which the file ``request``
@@ -84,21 +86,9 @@ sweep() {
 
 [[ $wanted != *kill* ]] || sweep "${since:-$started}" || fail kill
 [[ $wanted != *first* ]] || furnish
-
-# Makes the way to a path, without links that an agent may have put there, and empties its place.
-clear() {
-  local way= rest=${1#/}
-  while [[ $rest = */* ]]; do
-    way+=/${rest%%/*} rest=${rest#*/}
-    if [[ -L $way && $way =~ ^(/workspace/|/(logs|solution|tests)(/|$)) ]] ||
-       [[ -e $way && ! -d $way ]]; then
-      rm -rf -- "$way" || return
-    fi
-    [[ -d $way ]] || mkdir -- "$way" || return
-  done
-  # What something is mounted at can be emptied, but not removed.
-  rm -rf -- "$1" || [[ -d $1 && ! -L $1 && -z $(ls -A -- "$1") ]]
-}
+"""
+    + CLEAR
+    + r"""
 for target in "${targets[@]}"; do clear "$target" 2>>placing || fail place; done
 [[ ! -s archive ]] || tar -xpf archive -C / 2>>placing || fail place
 rm -f archive

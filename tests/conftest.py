@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator
@@ -60,7 +61,17 @@ def needs(item: pytest.Item) -> set[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(name): the machine must offer this")
-    config.addinivalue_line("markers", "slow: about runs and signals, not about versions")
+    config.addinivalue_line("markers", "slow: about whole runs, signals and pages, not about versions")
+    # A shell's background jobs, and all that they start, ignore it; here runs are interrupted.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker have all tests that need the engine, of which only one can run."""
+    for item in items:
+        if "docker" in needs(item):
+            item.add_marker(pytest.mark.xdist_group("engine"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -75,6 +86,7 @@ def no_user_configuration(
 ) -> None:
     """Keep what the person who runs the tests has configured out of them."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-such-config"))
+    monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
 
 
 @pytest.fixture(autouse=True)

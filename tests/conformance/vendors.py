@@ -148,8 +148,14 @@ class VendorFaults:
 
     @pytest.mark.usefixtures("own_machine")
     def test_a_storm_of_refusals_is_waited_out(
-        self, backend: RemoteBackend, server: StandIn, image_ref: str, tmp_path: Path
+        self,
+        backend: RemoteBackend,
+        server: StandIn,
+        image_ref: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr(calls, "FIRST_WAIT_SEC", 0.05)
         server.faults += [Fault(server.CREATE, 3, status=429), Fault(server.CREATE, 2, status=503)]
         sandbox = self.launch(backend, image_ref, tmp_path)
         for pattern in (server.UPLOAD, server.EXEC, server.KILL):

@@ -14,11 +14,17 @@ from tests.checking import Checked, run_checks, write_task
 
 ROOT = Path(__file__).parents[2]
 TASKS = sorted(path.parent for path in (ROOT / "tasks").glob("*/*/task.toml"))
+# One with an answer in a line, one with files to read, one with files to read and to write.
+SOME = ("electrical/voltage-drop", "building/egress-width", "civil/earthworks-volumes")
 
 
 def check(directory: Path, *arguments: str) -> Checked:
     (directory / "tasks").symlink_to(ROOT / "tasks")
     return run_checks(directory, "-n2", *arguments)
+
+
+def some_tasks() -> list[str]:
+    return [f"tasks/{name}" for name in SOME]
 
 
 def skipped(found: Checked) -> set[str]:
@@ -38,10 +44,10 @@ def test_all_tasks_are_sound_and_no_exploit_pays(tmp_path: Path) -> None:
         assert {*summary.passed, *summary.skipped} == {*STANDARD, *EXPLOITS}
 
 
-def test_all_tasks_are_sound_by_rewriting_too(tmp_path: Path) -> None:
-    found = check(tmp_path, "tasks", "--aec-check", "--aec-local-mode=rewriting")
+def test_tasks_are_sound_by_rewriting_too(tmp_path: Path) -> None:
+    found = check(tmp_path, *some_tasks(), "--aec-check", "--aec-local-mode=rewriting")
     assert skipped(found) <= {"offline"}
-    assert len(found.records) == len(STANDARD) * len(TASKS)
+    assert len(found.records) == len(STANDARD) * len(SOME)
 
 
 @pytest.mark.needs("docker")
@@ -52,10 +58,10 @@ def test_a_task_is_sound_in_containers(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("docker")
-def test_no_exploit_pays_on_any_task_in_containers(tmp_path: Path) -> None:
-    found = check(tmp_path, "tasks", "--aec-check=exploits", "--aec-backend=docker")
+def test_no_exploit_pays_in_containers(tmp_path: Path) -> None:
+    found = check(tmp_path, *some_tasks(), "--aec-check=exploits", "--aec-backend=docker")
     assert skipped(found) <= {"exploit:preload"}
-    assert len(found.records) == len(EXPLOITS) * len(TASKS)
+    assert len(found.records) == len(EXPLOITS) * len(SOME)
 
 
 @pytest.mark.needs("docker")

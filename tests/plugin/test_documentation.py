@@ -22,6 +22,8 @@ from pytest_aecbench.runconfig import ExperimentConfig, ProjectConfig
 from tests.checking import run_checks, write_task
 from tests.project import Project
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

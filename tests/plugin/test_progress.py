@@ -137,7 +137,7 @@ import sys, time, pytest
 
 @pytest.fixture
 def aec_execution(aec_execution):
-    for number in range(30):
+    for number in range(15):
         print(f"printed {number}", flush=True)
         print(f"complained {number}", file=sys.stderr, flush=True)
         time.sleep(0.1)

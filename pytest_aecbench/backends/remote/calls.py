@@ -18,7 +18,7 @@ __all__ = ["Busy", "Lost", "bounded", "patiently"]
 _T = TypeVar("_T")
 
 PATIENCE_SEC = 180.0  # longer than a vendor's deployment takes
-_FIRST_WAIT_SEC = 0.5
+FIRST_WAIT_SEC = 0.5
 _LONGEST_WAIT_SEC = 20.0
 
 
@@ -69,7 +69,7 @@ def patiently(
     ``on_busy`` is told once that the vendor was.
     """
     deadline = time.monotonic() + PATIENCE_SEC
-    wait = _FIRST_WAIT_SEC
+    wait = FIRST_WAIT_SEC
     while True:
         try:
             return call()

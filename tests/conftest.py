@@ -61,7 +61,7 @@ def needs(item: pytest.Item) -> set[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(name): the machine must offer this")
-    config.addinivalue_line("markers", "slow: about whole runs, signals and pages, not about versions")
+    config.addinivalue_line("markers", "slow: about runs, signals and pages, not versions")
     # A shell's background jobs, and all that they start, ignore it; here runs are interrupted.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

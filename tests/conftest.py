@@ -37,17 +37,14 @@ def _runs(*argv: str) -> bool:
 AVAILABLE: dict[str, Callable[[], bool]] = {
     "bubblewrap": lambda: shutil.which("bwrap") is not None,
     "buildx": lambda: _runs("docker", "buildx", "version"),
-    "compose": lambda: _runs("docker", "compose", "version") or _runs("docker-compose", "version"),
+    "compose": lambda: _runs("docker", "compose", "version"),
+    "docker-compose": lambda: _runs("docker-compose", "version"),
     "docker": lambda: find_spec("docker") is not None and _runs("docker", "info"),
     "dockerd": lambda: os.geteuid() == 0 and shutil.which("dockerd") is not None,
     "namespaces": lambda: _runs(
         "unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount", "true"
     ),
 }
-
-
-# Not to be had from Debian 12, so that it cannot be required there.
-OPTIONAL = {"buildx"}
 
 
 @cache
@@ -121,7 +118,6 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    required = os.environ.get("AEC_REQUIRE") == "all" and not needs(item) & OPTIONAL
-    if report.skipped and required:
+    if report.skipped and os.environ.get("AEC_REQUIRE") == "all":
         report.outcome, report.longrepr = "failed", f"skipped, but required: {report.longrepr}"
     return report

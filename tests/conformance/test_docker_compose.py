@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tests.conformance.conftest import BASE, write_task
 from tests.conformance.runs import NEVER_ENDS, EngineRun, wait_until
 from tests.project import Project
 
-pytestmark = pytest.mark.needs("docker", "compose")
+pytestmark = pytest.mark.needs("docker")
 
 WEB = """
 services:
@@ -46,6 +45,21 @@ FILES = {
     "environment/docker-compose.yaml": WEB,
     "environment/site/answer.json": ANSWER,
 }
+
+
+@pytest.fixture(
+    autouse=True,
+    params=[
+        pytest.param(2, marks=pytest.mark.needs("compose"), id="compose-2"),
+        pytest.param(1, marks=pytest.mark.needs("docker-compose"), id="compose-1"),
+    ],
+)
+def compose(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin of the docker command, or the old command where there is no plugin."""
+    if request.param == 1:
+        monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "no-plugins"))
 
 
 @pytest.fixture
@@ -185,31 +199,13 @@ def test_without_a_compose_command_no_trial_is_started(
     assert project.records() == []
 
 
-def test_the_plugin_of_the_docker_cli_goes_before_the_old_command(
-    docker_backend: Any, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = shutil.which("docker-compose")
-    if old is None:
-        pytest.skip("only the new command is here, and the other tests use it")
-    calls = tmp_path / "calls"
-    plugin = tmp_path / "config/cli-plugins/docker-compose"
-    plugin.parent.mkdir(parents=True)
-    plugin.write_text(
-        "#!/bin/sh\n"
-        '[ "$1" = docker-cli-plugin-metadata ] &&\n'
-        '  exec echo \'{"SchemaVersion": "0.1.0", "Vendor": "us", "Version": "2.0"}\'\n'
-        f'echo "$@" >> {calls}; shift\nexec {old} "$@"\n'
-    )
-    plugin.chmod(0o755)
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "config"))
+def test_the_example_of_the_page_works(docker_backend: Any, tmp_path: Path) -> None:
     docs = (Path(__file__).parents[2] / "docs/docker.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```yaml\n(.*?)```", docs, re.DOTALL)
     sandbox = launch(docker_backend, write_services(tmp_path / "task", example))
     assert "Directory listing" in sandbox.output(FETCH % "http://web:8000")
     sandbox.teardown()
     docker_backend.close()
-    assert [line.split()[0] for line in calls.read_text().splitlines()] == ["compose"] * 4
-    assert " up --detach " in calls.read_text()
 
 
 def test_kill_9_leaves_services_that_are_reaped_together(

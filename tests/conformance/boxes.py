@@ -7,20 +7,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pytest_aecbench.backends import (
-    BackendExecutionRequest,
-    BackendExecutionResult,
-    CollectedArtifacts,
-    Limits,
-    TrialHandle,
-)
+from pytest_aecbench.backends import Limits
 from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.testing import RunningSandbox
 from tests.conformance.driving import PACKAGE_ROOT, DrivenBackend
 
 NAMESPACE_MODES = ("root", "no-overlay", "rootless")
@@ -72,46 +67,11 @@ def python_for_nobody() -> str:
     pytest.skip("nobody has no Python here that can import this package")
 
 
-class Box:
-    """One sandbox and its workspace."""
+@dataclass(frozen=True)
+class Box(RunningSandbox):
+    """One sandbox of a local backend."""
 
-    def __init__(self, backend: AnyBackend, image_ref: str, workspace: Path, handle: TrialHandle):
-        self.backend = backend
-        self.image_ref = image_ref
-        self.workspace = workspace
-        self.handle = handle
-
-    def run(
-        self,
-        command: str,
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout_sec: float | None = 60,
-        user: str | None = None,
-        uploads: Mapping[str, Path] | None = None,
-        exclusive: bool = False,
-    ) -> BackendExecutionResult:
-        request = BackendExecutionRequest(
-            command, env or {}, cwd, timeout_sec, user, uploads or {}, exclusive
-        )
-        result = self.backend.execute_trial(handle=self.handle, request=request)
-        assert isinstance(result, BackendExecutionResult)
-        return result
-
-    def output(self, command: str, **options: Any) -> str:
-        """Run a command that has to succeed; return what it prints."""
-        result = self.run(command, **options)
-        assert result.returncode == 0, result
-        return result.stdout
-
-    def collect(self) -> CollectedArtifacts:
-        artifacts = self.backend.collect_outputs(handle=self.handle)
-        assert isinstance(artifacts, CollectedArtifacts)
-        return artifacts
-
-    def teardown(self) -> None:
-        self.backend.teardown(handle=self.handle)
+    image_ref: str
 
     def home(self) -> Path:
         """Return the sandbox's directory on the host."""
@@ -157,6 +117,6 @@ class Workshop:
         handle = self.backend.launch_trial(
             image_ref=image_ref, workspace_dir=workspace, limits=limits
         )
-        box = Box(self.backend, image_ref, workspace, handle)
+        box = Box(self.backend, handle, workspace, image_ref)
         self.boxes.append(box)
         return box

@@ -116,7 +116,7 @@ def alive(box: Box, names: Sequence[str]) -> list[str]:
     """Return which strays still hold their locks."""
     found = []
     for name in names:
-        with (box.workspace / f"{name}.lock").open("rb") as lock:
+        with (box.workspace_dir / f"{name}.lock").open("rb") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -157,7 +157,7 @@ def first_process_of(box: Box) -> int:
 def test_a_sandbox_has_its_own_directories(box: Box) -> None:
     command = "for d in /workspace /tests /logs/agent /logs/verifier /solution; do touch $d/x; done"
     assert box.run(command).returncode == 0
-    assert (box.workspace / "x").exists()
+    assert (box.workspace_dir / "x").exists()
     assert (box.collect().logs / "verifier/x").exists()
 
 
@@ -174,8 +174,8 @@ def test_the_workspace_directory_is_the_workspace(workshop: Workshop) -> None:
     workshop.write("workspace-0/given", "from the host")
     box = workshop.launch()
     assert box.output("cat given; echo made > made") == "from the host"
-    assert (box.workspace / "made").read_text() == "made\n"
-    assert box.collect().workspace == box.workspace
+    assert (box.workspace_dir / "made").read_text() == "made\n"
+    assert box.collect().workspace == box.workspace_dir
 
 
 @pytest.mark.parametrize("workdir", ["/app", "/usr/src/app", "/home/agent/project", "/tmp/app"])
@@ -185,20 +185,20 @@ def test_the_working_directory_and_the_workspace_are_one(workshop: Workshop, wor
     assert box.output(f"cat {workdir}/here /workspace/here") == "one\none\n"
     box.output("echo two > /workspace/there")
     assert box.output("cat there; ls /usr/bin/env") == "two\n/usr/bin/env\n"
-    assert (box.workspace / "there").exists()
+    assert (box.workspace_dir / "there").exists()
 
 
 def test_a_working_directory_below_the_workspace_is_a_plain_directory(workshop: Workshop) -> None:
     box = workshop.launch(workshop.task("FROM x\nWORKDIR /workspace/repo\n"))
     box.output("touch here")
-    assert (box.workspace / "repo/here").exists()
+    assert (box.workspace_dir / "repo/here").exists()
 
 
 @pytest.mark.parametrize("workdir", ["/", "/usr", "/etc/app", "/root"])
 def test_a_system_directory_does_not_become_the_workspace(workshop: Workshop, workdir: str) -> None:
     box = workshop.launch(workshop.task(f"FROM x\nWORKDIR {workdir}\n"))
     box.output("touch here; ls /usr/bin/env")
-    assert (box.workspace / "here").exists()
+    assert (box.workspace_dir / "here").exists()
     notes = workshop.backend.notes(box.image_ref)
     assert notes == (f"WORKDIR {workdir}: /workspace stands in for it",)
 
@@ -359,7 +359,7 @@ def test_what_no_process_can_be_given_is_one_line(box: Box) -> None:
 def test_root_may_run_commands_as_another_user(box: Box) -> None:
     shown = box.output("id -u; id -g; id -G; echo $HOME; touch /workspace/x", user="nobody")
     assert shown == f"{NOBODY}\n{NOBODY}\n{NOBODY}\n/tmp\n"
-    assert (box.workspace / "x").stat().st_uid == NOBODY
+    assert (box.workspace_dir / "x").stat().st_uid == NOBODY
     assert box.output("id -u; id -g", user="1234:99") == "1234\n99\n"
     assert box.output("grep CapEff /proc/self/status", user="1234").split()[1] == "0" * 16
 
@@ -460,7 +460,7 @@ def test_a_sandbox_whose_first_process_died_is_gone(box: Box) -> None:
     box.output("echo kept > x; echo kept > /logs/x")
     with ThreadPoolExecutor(1) as thread:
         running = thread.submit(box.run, "touch running; sleep 1000")
-        while not (box.workspace / "running").exists():
+        while not (box.workspace_dir / "running").exists():
             pass
         os.kill(first_process_of(box), signal.SIGKILL)
         with pytest.raises(SandboxGone, match=r"^local: the sandbox has died; "):
@@ -492,7 +492,7 @@ def test_killing_the_process_that_holds_a_sandbox_leaves_nothing_of_it(driven: W
         os.close(descriptor)
     assert processes_of(box) == set()
     assert not home.exists()
-    assert box.workspace.exists()
+    assert box.workspace_dir.exists()
 
 
 # Uploads
@@ -523,7 +523,7 @@ def test_an_uploaded_file_replaces_what_was_there(workshop: Workshop, box: Box) 
     box.output("; ".join(targets.values()))
     shown = box.output(f"cat {' '.join(targets)}", uploads=dict.fromkeys(targets, source))
     assert shown == "new" * len(targets)
-    assert not (box.workspace / "link").is_symlink()
+    assert not (box.workspace_dir / "link").is_symlink()
 
 
 def test_an_upload_clears_even_a_very_deep_tree(workshop: Workshop, box: Box) -> None:
@@ -555,7 +555,7 @@ def test_an_upload_never_follows_a_planted_link(workshop: Workshop, box: Box, li
         uploads={"/workspace/d/x": source, "/workspace/d/y/z": source, "/workspace/e/file": source},
     )
     assert list(outside.iterdir()) == []
-    assert (box.workspace / "d/y/z").read_text() == "new"
+    assert (box.workspace_dir / "d/y/z").read_text() == "new"
 
 
 def test_an_upload_never_follows_a_link_planted_meanwhile(workshop: Workshop, box: Box) -> None:
@@ -679,7 +679,7 @@ def test_teardown_removes_all_but_the_workspace_and_can_be_repeated(box: Box) ->
     box.teardown()
     box.teardown()
     assert not home.exists()
-    assert box.workspace.exists()
+    assert box.workspace_dir.exists()
     with pytest.raises(SandboxGone, match=r"^local: sandbox '.*' was removed$"):
         box.run("true")
     with pytest.raises(SandboxGone):
@@ -732,7 +732,7 @@ def test_a_user_namespace_inside_does_not_uncover_anything(mode: str, directory:
     backend = make_backend(mode, (Path("/usr/share"),))
     box = Workshop(mode, backend, directory).launch()
     box.run("unshare -Urm bash -c 'umount -l /usr/share; umount -l /; ls /usr/share > seen'")
-    seen = box.workspace / "seen"
+    seen = box.workspace_dir / "seen"
     assert not seen.exists() or seen.read_text() == ""
     assert box.run("ls /proc/1/root/ /proc/1/cwd/").stdout == ""
     box.teardown()
@@ -760,7 +760,7 @@ def test_replaced_tools_never_run_with_more_than_the_sandbox_has(box: Box) -> No
     box.output(f"printf '{fake}' > /tmp/fake; chmod 755 /tmp/fake")
     box.output("for t in setpriv nsenter unshare mount env; do cp /tmp/fake $(command -v $t); done")
     box.run("true")
-    seen = (box.workspace / "seen").read_text()
+    seen = (box.workspace_dir / "seen").read_text()
     assert set(seen.splitlines()) == {before.strip()}
 
 
@@ -897,7 +897,7 @@ def test_a_workspace_with_a_space_in_its_name_works(workshop: Workshop) -> None:
     workspace.mkdir()
     image_ref = workshop.backend.build_environment(task_dir=workshop.task())
     handle = workshop.backend.launch_trial(image_ref=image_ref, workspace_dir=workspace)
-    box = Box(workshop.backend, image_ref, workspace, handle)
+    box = Box(workshop.backend, handle, workspace, image_ref)
     workshop.boxes.append(box)
     box.output("echo x > /workspace/y; cat /workspace/y")
     assert (workspace / "y").exists()

@@ -9,7 +9,7 @@ import secrets
 import tarfile
 import tempfile
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from aiohttp import web
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.errors import BackendError, SandboxGone
 from tests.standins.executor import Executor
-from tests.standins.server import DROP, Handler, Server
+from tests.standins.server import DROP, Handler, VendorServer
 
 __all__ = ["API_KEY", "DaytonaServer"]
 
@@ -44,8 +44,8 @@ class _Sandbox:
     created: datetime
 
 
-class DaytonaServer(Server):
-    """Really runs what it is asked to run, on ``executor``; ``skew_sec`` is its clock's error."""
+class DaytonaServer(VendorServer):
+    """Daytona, as its SDK sees it."""
 
     CREATE = r"POST /sandbox$"
     DOWNLOAD = r"POST .*/files/bulk-download$"
@@ -54,21 +54,15 @@ class DaytonaServer(Server):
     LIST = r"GET /sandbox$"
     UPLOAD = r"POST .*/files/bulk-upload$"
 
-    def __init__(self, executor: Executor, skew_sec: float = 0) -> None:
-        super().__init__()
-        self.executor = executor
-        self.skew = timedelta(seconds=skew_sec)
+    def __init__(self, executor: Executor) -> None:
         self.snapshots: dict[str, _Snapshot] = {}
-        self.sandboxes: dict[str, _Sandbox] = {}
-        self.commands: list[str] = []
-        self._files = Path(tempfile.mkdtemp(dir=executor.home))
-        self.start(self._routes())
+        super().__init__(executor)
 
     def environment(self) -> dict[str, str]:
         """Return the variables that lead the SDK here."""
         return {"DAYTONA_API_KEY": API_KEY, "DAYTONA_API_URL": self.url}
 
-    def _routes(self) -> web.RouteTableDef:
+    def routes(self) -> web.RouteTableDef:
         routes = web.RouteTableDef()
         routes.get("/object-storage/push-access")(self._keyed(self._push_access))
         routes.route("*", "/bucket/{key:.*}")(self._store)
@@ -107,7 +101,7 @@ class DaytonaServer(Server):
     async def _store(self, request: web.Request) -> web.Response:
         """Do what an S3 client asks for: one object at once, or in parts."""
         key = request.match_info["key"].replace("/", "_")
-        path = self._files / key
+        path = self.files / key
         if request.method == "HEAD":
             if not path.exists():
                 return web.Response(status=404)
@@ -124,7 +118,7 @@ class DaytonaServer(Server):
         if "uploads" in request.query:
             return _xml("<InitiateMultipartUploadResult><UploadId>u</UploadId>"
                         "</InitiateMultipartUploadResult>")  # fmt: skip
-        parts = sorted(self._files.glob(f"{key}.part*"))
+        parts = sorted(self.files.glob(f"{key}.part*"))
         path.write_bytes(b"".join(part.read_bytes() for part in parts))
         return _xml("<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>")
 
@@ -134,12 +128,12 @@ class DaytonaServer(Server):
         asked = await request.json()
         snapshot = _Snapshot(asked["name"], asked)
         self.snapshots[snapshot.name] = snapshot
-        directory = self._files / snapshot.snapshot_id
+        directory = self.files / snapshot.snapshot_id
         context = directory / "environment"
         context.mkdir(parents=True)
         build = asked.get("buildInfo") or {"dockerfileContent": f"FROM {asked.get('imageName')}\n"}
         for name in build.get("contextHashes") or ():
-            stored = self._files / f"{_ORGANISATION}_{name}_context.tar"
+            stored = self.files / f"{_ORGANISATION}_{name}_context.tar"
             with tarfile.open(stored) as tar:
                 tar.extractall(context, filter="data")
         dockerfile = re.sub(r"(?m)^(USER|ENTRYPOINT) .*$", "", build["dockerfileContent"])
@@ -201,18 +195,8 @@ class DaytonaServer(Server):
         created = datetime.now(timezone.utc) + self.skew
         self.sandboxes[sandbox_id] = _Sandbox(snapshot, asked, created)
         if asked.get("ttlMinutes"):
-            seconds = asked["ttlMinutes"] * 60
-            asyncio.get_running_loop().call_later(seconds, self._expire, sandbox_id)
+            self.expire_after(asked["ttlMinutes"] * 60, sandbox_id)
         return web.json_response(self._shown_sandbox(sandbox_id))
-
-    def _expire(self, sandbox_id: str) -> None:
-        if self.sandboxes.pop(sandbox_id, None):
-            asyncio.get_running_loop().run_in_executor(None, self.executor.kill, sandbox_id)
-
-    def preempt(self, sandbox_id: str) -> None:
-        """End a sandbox as its vendor would."""
-        self.sandboxes.pop(sandbox_id, None)
-        self.executor.kill(sandbox_id)
 
     def _shown_sandbox(self, sandbox_id: str) -> dict[str, Any]:
         sandbox = self.sandboxes[sandbox_id]
@@ -281,7 +265,7 @@ class DaytonaServer(Server):
             if part.name == "files[0].path":  # type: ignore[union-attr]
                 target = await part.text()  # type: ignore[union-attr]
                 continue
-            with tempfile.NamedTemporaryFile(dir=self._files) as file:
+            with tempfile.NamedTemporaryFile(dir=self.files) as file:
                 while chunk := await part.read_chunk(1 << 20):  # type: ignore[union-attr]
                     file.write(chunk)
                 file.flush()

@@ -21,7 +21,7 @@ from aiohttp import web
 
 from pytest_aecbench.errors import BackendError, SandboxGone
 from tests.standins.executor import Executor
-from tests.standins.server import DROP, Handler, Server
+from tests.standins.server import DROP, Handler, VendorServer
 
 __all__ = ["API_KEY", "E2BServer"]
 
@@ -52,8 +52,8 @@ class _Sandbox:
     request: dict[str, Any]
 
 
-class E2BServer(Server):
-    """Really runs what it is asked to run, on ``executor``; ``skew_sec`` is its clock's error."""
+class E2BServer(VendorServer):
+    """E2B, as its SDK sees it."""
 
     CREATE = r"POST /v2/sandboxes$"
     DOWNLOAD = r"GET /files$"
@@ -62,21 +62,15 @@ class E2BServer(Server):
     LIST = r"GET /v2/sandboxes$"
     UPLOAD = r"POST /files$"
 
-    def __init__(self, executor: Executor, skew_sec: float = 0) -> None:
-        super().__init__()
-        self.executor = executor
-        self.skew = timedelta(seconds=skew_sec)
+    def __init__(self, executor: Executor) -> None:
         self.templates: dict[str, _Template] = {}
-        self.sandboxes: dict[str, _Sandbox] = {}
-        self.commands: list[str] = []
-        self._files = Path(tempfile.mkdtemp(dir=executor.home))
-        self.start(self._routes())
+        super().__init__(executor)
 
     def environment(self) -> dict[str, str]:
         """Return the variables that lead the SDK here."""
         return {"E2B_API_KEY": API_KEY, "E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url}
 
-    def _routes(self) -> web.RouteTableDef:
+    def routes(self) -> web.RouteTableDef:
         routes = web.RouteTableDef()
         routes.post("/v3/templates")(self._keyed(self._request_build))
         routes.get("/templates/aliases/{name}")(self._keyed(self._find_template))
@@ -107,7 +101,7 @@ class E2BServer(Server):
     async def _request_build(self, request: web.Request) -> web.Response:
         asked = await request.json()
         template_id = secrets.token_hex(8)
-        directory = self._files / template_id
+        directory = self.files / template_id
         (directory / "environment").mkdir(parents=True)
         self.templates[template_id] = _Template(
             template_id,
@@ -132,12 +126,12 @@ class E2BServer(Server):
 
     async def _upload_link(self, request: web.Request) -> web.Response:
         name = request.match_info["hash"]
-        present = (self._files / name).exists()
+        present = (self.files / name).exists()
         link = {"present": present, "url": f"{self.url}/upload/{name}"}
         return web.json_response(link, status=201)
 
     async def _take_upload(self, request: web.Request) -> web.Response:
-        (self._files / request.match_info["hash"]).write_bytes(await request.read())
+        (self.files / request.match_info["hash"]).write_bytes(await request.read())
         return web.Response()
 
     async def _start_build(self, request: web.Request) -> web.Response:
@@ -159,7 +153,7 @@ class E2BServer(Server):
         kind, args = step["type"], step.get("args", [])
         if kind == "COPY":
             files = context / f"step-{number}"
-            with tarfile.open(self._files / step["filesHash"]) as tar:
+            with tarfile.open(self.files / step["filesHash"]) as tar:
                 tar.extractall(files, filter="data")
             source = files / args[0]
             if source.is_dir():
@@ -214,20 +208,11 @@ class E2BServer(Server):
             secrets.token_hex(16),
             asked,
         )
-        asyncio.get_running_loop().call_later(lifetime, self._expire, sandbox_id)
+        self.expire_after(lifetime, sandbox_id)
         answer = {"sandboxID": sandbox_id, "templateID": template.template_id, "clientID": "x"}
         answer |= {"envdVersion": "0.6.8"}
         answer |= {"envdAccessToken": self.sandboxes[sandbox_id].token}
         return web.json_response(answer, status=201)
-
-    def _expire(self, sandbox_id: str) -> None:
-        if self.sandboxes.pop(sandbox_id, None):
-            asyncio.get_running_loop().run_in_executor(None, self.executor.kill, sandbox_id)
-
-    def preempt(self, sandbox_id: str) -> None:
-        """End a sandbox as its vendor would."""
-        self.sandboxes.pop(sandbox_id, None)
-        self.executor.kill(sandbox_id)
 
     async def _list(self, request: web.Request) -> web.Response:
         wanted = dict(parse_qsl(unquote(request.query.get("metadata", ""))))
@@ -281,7 +266,7 @@ class E2BServer(Server):
 
     async def _write(self, request: web.Request, sandbox_id: str) -> web.Response:
         path = request.query["path"]
-        with tempfile.NamedTemporaryFile(dir=self._files) as file:
+        with tempfile.NamedTemporaryFile(dir=self.files) as file:
             if request.content_type == "application/octet-stream":
                 async for chunk in request.content.iter_any():
                     file.write(chunk)

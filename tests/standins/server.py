@@ -6,15 +6,20 @@ import asyncio
 import json
 import math
 import re
+import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from aiohttp import web
 
-__all__ = ["DROP", "Call", "Fault", "Handler", "Server"]
+from tests.standins.executor import Executor
+
+__all__ = ["DROP", "Call", "Fault", "Handler", "Server", "VendorServer"]
 
 DROP = web.RequestKey("drop", bool)
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -140,3 +145,33 @@ class Server:
     def _fault(self, request: web.Request) -> Fault | None:
         call = f"{request.method} {request.path}"
         return next((fault for fault in self.faults if fault.befalls(call)), None)
+
+
+class VendorServer(Server):
+    """Has sandboxes on ``executor``, and runs there what it is asked to run.
+
+    ``skew`` is its clock's error, ``commands`` is what it was asked to run.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__()
+        self.executor = executor
+        self.skew = timedelta()
+        self.sandboxes: dict[str, Any] = {}
+        self.commands: list[str] = []
+        self.files = Path(tempfile.mkdtemp(dir=executor.home))
+        self.start(self.routes())
+
+    def routes(self) -> web.RouteTableDef:
+        """Return the vendor's interface."""
+        raise NotImplementedError
+
+    def expire_after(self, seconds: float, sandbox_id: str) -> None:
+        """Let a sandbox end by itself."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(seconds, lambda: loop.run_in_executor(None, self.preempt, sandbox_id))
+
+    def preempt(self, sandbox_id: str) -> None:
+        """End a sandbox as its vendor would."""
+        self.sandboxes.pop(sandbox_id, None)
+        self.executor.kill(sandbox_id)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ComposedImage", "compose_file", "find_compose"]
 
 INSTALL = "install the docker CLI with compose, or docker-compose"
+_PLUGIN = '{{range .ClientInfo.Plugins}}{{if eq .Name "compose"}}{{.Path}}{{end}}{{end}}'
 _SHOWN_LINES = 6
 _RESOLVE_SEC = 60.0
 _MAIN_IMAGE = "MAIN_IMAGE_NAME"
@@ -43,9 +44,11 @@ def compose_file(task_dir: Path) -> Path:
 def find_compose() -> tuple[str, ...] | None:
     """Return the compose command of this machine; None where there is none."""
     with suppress(OSError):
-        argv = ["docker", "compose", "version"]
-        if subprocess.run(argv, capture_output=True, check=False).returncode == 0:
-            return ("docker", "compose")
+        argv = ["docker", "info", "--format", _PLUGIN]
+        found = subprocess.run(argv, capture_output=True, check=False, text=True).stdout.strip()
+        # Called by itself, for it would outlive the docker command when that is killed.
+        if found and subprocess.run([found, "version"], capture_output=True).returncode == 0:
+            return (found,)
     return ("docker-compose",) if shutil.which("docker-compose") else None
 
 

@@ -38,10 +38,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _judge(config: pytest.Config, trials: list[TrialResult]) -> Verdict | None:
+    settings = settings_of(config)
+    asked = (settings.gate, settings.max_error_rate, settings.fail_on_regression or None)
+    if asked == (None, None, None):
+        return None
     from pytest_aecbench.comparison import judge_regression
     from pytest_aecbench.gates import Verdict, judge_error_rate
 
-    settings = settings_of(config)
     verdicts = []
     if settings.gate is not None:
         verdicts.append(settings.gate.judge(trials))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.record import TrialRecord
 
 __all__ = [
+    "CHECKS",
     "EXPERIMENT_ID",
     "Ledger",
     "LedgerProblem",
@@ -29,6 +30,8 @@ __all__ = [
     "place_new",
 ]
 
+# Where the findings of checks are, beside the experiments, none of which can be called this.
+CHECKS = "_checks"
 EXPERIMENT_ID = "[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}

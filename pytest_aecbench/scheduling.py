@@ -140,9 +140,8 @@ def _signal_workers(config: pytest.Config, number: signal.Signals) -> None:
 def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
     from pytest_aecbench import leases, planning, underway
-    from pytest_aecbench.checks.ledger import CHECKS
     from pytest_aecbench.experiment import experiment_yaml
-    from pytest_aecbench.ledger import Ledger
+    from pytest_aecbench.ledger import CHECKS, Ledger
     from pytest_aecbench.lookup import backend_of
     from pytest_aecbench.stages import check_space
 

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench import __version__
 from pytest_aecbench.checks import STANDARD
-from pytest_aecbench.ledger import place_new
+from pytest_aecbench.ledger import CHECKS, place_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["CHECKS", "CheckRecord", "CheckSummary", "checked", "keep_check"]
+__all__ = ["CheckRecord", "CheckSummary", "checked", "keep_check"]
 
-# No experiment's name starts like this, so that readers of trials never look inside.
-CHECKS = "_checks"
 SCHEMA_VERSION = 1
 
 

@@ -1,7 +1,7 @@
 """Directories of sandboxes on this machine, each with its owner in it.
 
-The owner is the first thing written to a home. Should its process die, others can tell, and
-remove the home.
+The owner is the first thing written to a home, and its name tells it until then. Should the
+owner's process die, others know, and remove the home.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ __all__ = ["give_away", "left_homes", "make_home", "remove_tree"]
 
 _OWNER_FILE = "owner.json"
 _KEPT_FILE = "kept"
-# A home gets its owner at once, so one without is being made or was half removed.
+# One without an owner is being made, or was half removed; by whom may not be known to this host.
 _NAMELESS_SEC = 3600
 
 
 def make_home(kind: str) -> Path:
     """Make a home that belongs to this process."""
-    home = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=shared_directory("homes")))
-    (home / _OWNER_FILE).write_text(json.dumps(Owner.current().labels()))
+    owner = Owner.current()
+    prefix = f"{kind}-{owner.short}-"
+    home = Path(tempfile.mkdtemp(prefix=prefix, dir=shared_directory("homes")))
+    (home / _OWNER_FILE).write_text(json.dumps(owner.labels()))
     return home
 
 
@@ -51,6 +53,8 @@ def _is_left(home: Path) -> bool:
         owner = None
     if owner is not None:
         return owner.is_dead()
+    if Owner.is_dead_by_its_short(home.name.partition("-")[2].rpartition("-")[0]):
+        return True
     with suppress(OSError):
         return time.time() - home.stat().st_mtime > _NAMELESS_SEC
     return False

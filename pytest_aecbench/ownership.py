@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 from dataclasses import asdict, dataclass
@@ -48,6 +49,18 @@ class Owner:
     def labels(self) -> dict[str, str]:
         """Return the labels that name this owner."""
         return {LABEL_PREFIX + name: value for name, value in asdict(self).items()}
+
+    @property
+    def short(self) -> str:
+        """The owner in so few characters that it fits into a name."""
+        return f"{self.boot[:8]}.{self.pid}.{re.sub(r'[^0-9]', '', self.started)}"
+
+    @staticmethod
+    def is_dead_by_its_short(short: str) -> bool:
+        """Tell whether the process is known to have ended; one of another boot is not known."""
+        boot, pid, started = (*short.split("."), "", "", "")[:3]
+        ours = bool(boot) and boot == _boot()[:8]
+        return ours and pid.isdecimal() and _started(int(pid)) != started
 
     def is_dead(self) -> bool:
         """Tell whether the process is known to have ended."""

@@ -195,6 +195,13 @@ class BlockedRun:
         """Return the run's own processes."""
         return list(processes("environ", f"SECONDS_TO_SLEEP={self.seconds}\0"))
 
+    def wait_until_nothing_is_left(self) -> None:
+        """Wait for the end of all that the run left."""
+        deadline = time.monotonic() + PATIENCE_SEC
+        while left := self.left():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.02)
+
     def left(self) -> list[str]:
         """Return whatever the run left: processes, notes, half-written files, directories."""
         sandboxes = processes("cmdline", f"{self.path}/tmp/aecbench-")  # their first processes

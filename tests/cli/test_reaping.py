@@ -176,6 +176,21 @@ def test_a_home_without_an_owner_is_left_until_it_is_old(aec_bench: Run) -> None
     assert aec_bench("reap", "--backend=local").out == f"local: removed {home.name}\n"
 
 
+def test_a_home_whose_maker_died_before_it_wrote_that_is_known_by_its_name(
+    aec_bench: Run, own_machine: Path
+) -> None:
+    code = (
+        "import os, pytest_aecbench.homes as homes; from pathlib import Path\n"
+        "Path.write_text = lambda *args: os.kill(os.getpid(), 9)\n"
+        "homes.make_home('local')"
+    )
+    died = subprocess.run([sys.executable, "-c", code], check=False)
+    assert died.returncode == -signal.SIGKILL
+    (left,) = homes(own_machine)
+    assert aec_bench("reap", "--backend=local").out == f"local: removed {left}\n"
+    assert homes(own_machine) == []
+
+
 @pytest.mark.usefixtures("own_machine")
 def test_a_backend_out_of_reach_is_passed_over_unless_named() -> None:
     # In a process of its own, since Docker's client leaves a socket open when nobody answers.

@@ -40,7 +40,7 @@ def test_a_stopped_run_leaves_a_record_and_nothing_else(
     assert set(run.validities()) <= {"interrupted", "scored"}
     assert "= aec: exp-" in output
     assert f"errors, not scored: interrupted {len(stopped)}" in output
-    wait_until(lambda: not run.left())
+    run.wait_until_nothing_is_left()
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -62,7 +62,7 @@ def test_a_second_signal_ends_the_run_at_once(
     assert ("aec: stopped at once" in output) == (whom != "worker")
     wait_until(lambda: not run.running())
     run.run_again()
-    wait_until(lambda: not run.left())
+    run.wait_until_nothing_is_left()
     validities = run.validities()
     assert validities.count("scored") < 3
     assert set(validities) - {"scored"} <= {"interrupted", "crashed"}
@@ -80,7 +80,7 @@ def test_a_first_signal_lets_a_teardown_end(
     assert returncode == pytest.ExitCode.INTERRUPTED, output
     assert "scored" in run.validities()
     assert "crashed" not in run.validities()
-    wait_until(lambda: not run.left())
+    run.wait_until_nothing_is_left()
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -101,7 +101,7 @@ def test_a_worker_killed_in_any_phase_makes_an_error_with_a_record(
         assert "errors, not scored: crashed 1" in output
         assert "2 passed, 1 error" in output
     run.run_again()
-    wait_until(lambda: not run.left())
+    run.wait_until_nothing_is_left()
     assert len(run.records()) == 3
 
 
@@ -117,7 +117,7 @@ def test_a_run_killed_in_any_phase_is_recorded_by_the_next(
     wait_until(lambda: not run.running())
     begun = len([path for path in project.path.glob("jobs/*/*") if path.is_dir()])
     output = run.run_again()
-    wait_until(lambda: not run.left())
+    run.wait_until_nothing_is_left()
     validities = run.validities()
     assert len(validities) == begun, output
     assert set(validities) <= {"scored", "crashed", "interrupted"}
@@ -139,7 +139,7 @@ def test_a_worker_replaced_twice_loses_nothing(project: Project) -> None:
     validities = sorted(record["evaluation"]["validity"] for record in run.records())
     assert validities == ["crashed", "crashed", "scored", "scored", "scored"]
     run.run_again()
-    wait_until(lambda: not run.left())
+    run.wait_until_nothing_is_left()
 
 
 def test_a_trial_killed_in_its_teardown_is_not_tried_again(project: Project) -> None:

@@ -54,3 +54,11 @@ def test_an_earlier_boot_is_dead() -> None:
 
 def test_nobody_is_called_dead_from_another_host() -> None:
     assert not replace(Owner.current(), host="elsewhere", pid="1", started="1").is_dead()
+
+
+def test_an_owner_is_known_by_few_characters_too() -> None:
+    owner = Owner.current()
+    assert not Owner.is_dead_by_its_short(owner.short)
+    assert Owner.is_dead_by_its_short(replace(owner, started="1").short)
+    assert not Owner.is_dead_by_its_short(replace(owner, started="1", boot="another").short)
+    assert not Owner.is_dead_by_its_short("k3x9q2vd")

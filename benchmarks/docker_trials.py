@@ -123,7 +123,7 @@ def measure(trials: int, rounds: int) -> tuple[Costs, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=60)
+    parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=2, help="the best of so many counts")
     parser.add_argument("--floor", choices=FLOORS, help=argparse.SUPPRESS)
     parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.agentspec import AgentSpec
 
-__all__ = ["backend_of", "check_names", "concurrency_of", "make_agent"]
+__all__ = ["backend_of", "check_names", "concurrency_of", "made_backend", "make_agent"]
 
 _BACKEND = pytest.StashKey[ComputeBackend]()
 
@@ -44,6 +44,11 @@ def backend_of(config: pytest.Config) -> ComputeBackend:
     if _BACKEND not in config.stash:
         config.stash[_BACKEND] = _make_backend(config)
     return config.stash[_BACKEND]
+
+
+def made_backend(config: pytest.Config) -> ComputeBackend | None:
+    """Return this process's backend if it has been used."""
+    return config.stash.get(_BACKEND, None)
 
 
 def _make_backend(config: pytest.Config) -> ComputeBackend:

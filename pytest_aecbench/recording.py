@@ -98,18 +98,20 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
-    from pytest_aecbench import leases, underway
-    from pytest_aecbench.lookup import backend_of
+    from pytest_aecbench.lookup import made_backend
 
-    backend = backend_of(config)
+    backend = made_backend(config)
     if close := getattr(backend, "close", None):
         close()
-    if not is_worker(config):
-        with suppress(LedgerError):  # said already, to each trial that could not be kept
-            underway.recover(settings_of(config).ledger_root, interrupted=interrupted)
-        if reap := getattr(backend, "reap", None):
-            reap()
-        leases.end(settings_of(config).run_id)
+    if is_worker(config):
+        return
+    from pytest_aecbench import leases, underway
+
+    with suppress(LedgerError):  # said already, to each trial that could not be kept
+        underway.recover(settings_of(config).ledger_root, interrupted=interrupted)
+    if reap := getattr(backend, "reap", None):
+        reap()
+    leases.end(settings_of(config).run_id)
 
 
 def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:

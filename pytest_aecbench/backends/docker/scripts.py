@@ -18,9 +18,10 @@ KEEP_ALIVE = "trap '' {1..16} {18..31} {34..64}; while read -r; do :; done"
 # every sandbox has); the working directory, the size of the archive, the command, the paths that
 # the archive replaces and an empty one; the archive.
 #
-# Lines that start with the word are its own: "failed <what>"; "prepared" where there is no command;
-# else "started <start time>" before the command's output and "ended <exit code>" after it, on both
-# streams: what is left running keeps them open, so their end is not the command's.
+# What starts with the word is its own: "failed <what>"; "prepared" where there is no command; else
+# "started <start time>" before the command's output and "ended <exit code>" after it, on both
+# streams: what is left running keeps them open, so their end is not the command's. Each is written
+# at once, up to its newline, so that none is cut short when the script is killed.
 RUN = (
     r"""
 field() { IFS= read -rd '' "$1"; }
@@ -71,8 +72,8 @@ else  # too long for an argument
   (unset word; exec </dev/null 2>&3 3>&-; eval "$command")
   code=$?
 fi
-printf '\n%s ended %s\n' "$word" "$code"
-printf '\n%s ended %s\n' "$word" "$code" >&3
+printf '%s ended %s\n' "$word" "$code"
+printf '%s ended %s\n' "$word" "$code" >&3
 """
 )
 

@@ -59,11 +59,11 @@ class Frames:
 
 
 class Output(CappedOutput):
-    """The bytes kept of one stream; a line with ``word`` ends it."""
+    """The bytes kept of one stream; ``word`` and what follows it on its line end it."""
 
     def __init__(self, word: str) -> None:
         super().__init__()
-        self._marker = f"\n{word} ended ".encode()
+        self._marker = f"{word} ended ".encode()
         self._pending = b""
         self.returncode: int | None = None
         self.on_output: Callable[[bytes], object] | None = None

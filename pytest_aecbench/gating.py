@@ -39,8 +39,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def _judge(config: pytest.Config, trials: list[TrialResult]) -> Verdict | None:
     settings = settings_of(config)
-    asked = (settings.gate, settings.max_error_rate, settings.fail_on_regression or None)
-    if asked == (None, None, None):
+    has_bounds = settings.gate is not None or settings.max_error_rate is not None
+    if not has_bounds and not settings.fail_on_regression:
         return None
     from pytest_aecbench.comparison import judge_regression
     from pytest_aecbench.gates import Verdict, judge_error_rate

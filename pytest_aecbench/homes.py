@@ -53,7 +53,8 @@ def _is_left(home: Path) -> bool:
         owner = None
     if owner is not None:
         return owner.is_dead()
-    if Owner.is_dead_by_its_short(home.name.partition("-")[2].rpartition("-")[0]):
+    maker = home.name.rpartition("-")[0].rpartition("-")[2]
+    if Owner.is_dead_by_its_short(maker):
         return True
     with suppress(OSError):
         return time.time() - home.stat().st_mtime > _NAMELESS_SEC

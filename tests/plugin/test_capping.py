@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,28 @@ def test_a_backend_that_names_no_number_has_no_limit(project: Project) -> None:
     assert project.record()["timing"]["wait"] is None
     project.run("--aec-backend=bare", "--aec-concurrency=1").assert_outcomes(passed=1)
     assert sorted(r["timing"]["wait"] is None for r in project.records()) == [False, True]
+
+
+def test_a_run_begins_with_as_few_sandboxes_as_its_backend_wants(project: Project) -> None:
+    for name in "abcd":
+        project.task(f"civil/{name}", solve=f"sleep 0.5; {SOLVE}")
+    project.pytester.makeconftest(BARE.format(concurrency="first_at_once = 1"))
+    project.run("--aec-backend=bare", "-n4", "--aec-concurrency=4").assert_outcomes(passed=4)
+    records = sorted(project.records(), key=lambda record: str(record["timing"]["finished_at"]))
+    # Its slots double after five seconds, by which the first trials are over.
+    assert most_at_once(records[:2]) == 1
+    assert any(record["timing"]["wait"] > 0.3 for record in records)
+
+
+def test_only_processes_with_trials_make_a_backend(project: Project) -> None:
+    project.task()
+    conftest = BARE.format(concurrency="made = Path(__file__).with_name('made')")
+    conftest = conftest.replace("self._local =", "self.made.open('a').write('x'); self._local =")
+    conftest = conftest.replace('"bare"', '"local"')  # a name that need not be looked up
+    project.pytester.makeconftest(f"from pathlib import Path\n{textwrap.dedent(conftest)}")
+    project.run("-n3").assert_outcomes(passed=1)
+    # The one that plans the run, and the one that runs it.
+    assert (project.path / "made").read_text() == "xx"
 
 
 @pytest.mark.parametrize(("value", "right"), [("0", "a whole number from 1"), ("x", "a whole")])

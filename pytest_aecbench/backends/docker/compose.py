@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,15 +42,20 @@ def compose_file(task_dir: Path) -> Path:
     return task_dir / "environment/docker-compose.yaml"
 
 
-def find_compose() -> tuple[str, ...] | None:
+def find_compose() -> str | None:
     """Return the compose command of this machine; None where there is none."""
+    return _find_compose(os.environ.get("PATH"), os.environ.get("DOCKER_CONFIG"))
+
+
+@lru_cache(maxsize=1)
+def _find_compose(path: str | None, docker_config: str | None) -> str | None:
     with suppress(OSError):
         argv = ["docker", "info", "--format", _PLUGIN]
         found = subprocess.run(argv, capture_output=True, check=False, text=True).stdout.strip()
         # Called by itself, for it would outlive the docker command when that is killed.
         if found and subprocess.run([found, "version"], capture_output=True).returncode == 0:
-            return (found,)
-    return ("docker-compose",) if shutil.which("docker-compose") else None
+            return found
+    return shutil.which("docker-compose")
 
 
 @dataclass(frozen=True)
@@ -185,7 +191,7 @@ def _run(
         for name, value in os.environ.items()
         if name in _PASSED_ON or name.startswith("DOCKER_")
     }
-    argv = [*_dying_with_us(), *compose, *(f"--file={path}" for path in files)]
+    argv = [*_dying_with_us(), compose, *(f"--file={path}" for path in files)]
     return run(
         [*argv, f"--project-directory={directory.resolve()}", *arguments],
         env={**passed_on, **variables},

@@ -16,8 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from pytest_aecbench.ledger import Ledger
-from pytest_aecbench.record import (
+from pytest_aecbench.ledger.record import (
     AgentIdentity,
     AgentOutcome,
     Cost,
@@ -31,6 +30,7 @@ from pytest_aecbench.record import (
     TrialRecord,
     trial_key,
 )
+from pytest_aecbench.ledger.store import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable

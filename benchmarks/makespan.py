@@ -23,7 +23,7 @@ CONFTEST = """
 import time
 import pytest
 from pytest_aecbench import AgentResult
-from pytest_aecbench.reward import Reward
+from pytest_aecbench.trials.reward import Reward
 
 def seconds(task):
     return float((task.path / "seconds").read_text())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_aecbench.agents import Agent, AgentLimits, AgentResult, Usage
-    from pytest_aecbench.agentspec import AgentSpec
+    from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.api import RunResult, evaluate, run
     from pytest_aecbench.backends import (
         BackendExecutionRequest,
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         Limits,
         TrialHandle,
     )
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.cooperbench.patches import PatchTestResult, run_patch_test
     from pytest_aecbench.errors import (
         AecBenchError,
         BackendError,
@@ -31,19 +33,17 @@ if TYPE_CHECKING:
         UserError,
         VerifierError,
     )
-    from pytest_aecbench.ledger import Ledger
-    from pytest_aecbench.patching import PatchTestResult, run_patch_test
-    from pytest_aecbench.record import TrialRecord
-    from pytest_aecbench.reward import Reward
-    from pytest_aecbench.sandbox import Sandbox
-    from pytest_aecbench.task import Task
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.store import Ledger
+    from pytest_aecbench.tasks.task import Task
+    from pytest_aecbench.trials.reward import Reward
 
 __version__ = "0.1.0"
 
 # Read on first use: this package is imported by every pytest run on its user's machine.
 _HOMES = {
     "agents": ("Agent", "AgentLimits", "AgentResult", "Usage"),
-    "agentspec": ("AgentSpec",),
+    "agents.spec": ("AgentSpec",),
     "api": ("RunResult", "evaluate", "run"),
     "backends": (
         "BackendExecutionRequest",
@@ -67,12 +67,12 @@ _HOMES = {
         "UserError",
         "VerifierError",
     ),
-    "ledger": ("Ledger",),
-    "patching": ("PatchTestResult", "run_patch_test"),
-    "record": ("TrialRecord",),
-    "reward": ("Reward",),
-    "sandbox": ("Sandbox",),
-    "task": ("Task",),
+    "ledger.store": ("Ledger",),
+    "cooperbench.patches": ("PatchTestResult", "run_patch_test"),
+    "ledger.record": ("TrialRecord",),
+    "trials.reward": ("Reward",),
+    "backends.sandbox": ("Sandbox",),
+    "tasks.task": ("Task",),
 }
 
 __all__ = [

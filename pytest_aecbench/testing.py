@@ -31,13 +31,7 @@ from pytest_aecbench.backends import (
     Limits,
     TrialHandle,
 )
-from pytest_aecbench.errors import (
-    BackendError,
-    BuildError,
-    LaunchError,
-    SandboxGone,
-    TransferError,
-)
+from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone, TransferError
 
 __all__ = ["BackendConformance", "RunningSandbox"]
 

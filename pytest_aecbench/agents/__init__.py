@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.backends import BackendExecutionResult
-    from pytest_aecbench.sandbox import Sandbox
-    from pytest_aecbench.task import Task
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.tasks.task import Task
 
 __all__ = ["AGENTS", "Agent", "AgentLimits", "AgentResult", "AgentStatus", "Usage"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.agents import AgentLimits, AgentResult
 
 if TYPE_CHECKING:
-    from pytest_aecbench.agentspec import AgentSpec
-    from pytest_aecbench.sandbox import Sandbox
-    from pytest_aecbench.task import Task
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.tasks.task import Task
 
 # What a program reads when nobody said otherwise; the agent's parameters of the same names win
 # over these, and the host's own AGENT_… variables over both.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.agents import AgentLimits, AgentResult
 
 if TYPE_CHECKING:
-    from pytest_aecbench.agentspec import AgentSpec
-    from pytest_aecbench.sandbox import Sandbox
-    from pytest_aecbench.task import Task
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.tasks.task import Task
 
 
 class NopAgent:

@@ -8,9 +8,9 @@ from pytest_aecbench.agents import AgentLimits, AgentResult
 from pytest_aecbench.errors import TaskError
 
 if TYPE_CHECKING:
-    from pytest_aecbench.agentspec import AgentSpec
-    from pytest_aecbench.sandbox import Sandbox
-    from pytest_aecbench.task import Task
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.tasks.task import Task
 
 
 class OracleAgent:

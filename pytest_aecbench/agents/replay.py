@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import AgentLimits, AgentResult
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.task import task_digest
+from pytest_aecbench.tasks.task import task_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_aecbench.agentspec import AgentSpec
-    from pytest_aecbench.sandbox import Sandbox
-    from pytest_aecbench.task import Task
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.tasks.task import Task
 
 __all__ = ["ReplayAgent", "pinned"]
 

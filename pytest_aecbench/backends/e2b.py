@@ -22,13 +22,13 @@ from e2b.exceptions import (
     TimeoutException,
 )
 
-from pytest_aecbench.backends.local.unbuilt import digest_of
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
-from pytest_aecbench.backends.remote.building import BuildLog, built_once
+from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.backends.remote.options import read_options
+from pytest_aecbench.backends.shared.environment import digest_of
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.ownership import LABEL_PREFIX
+from pytest_aecbench.host.owner import LABEL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -15,11 +15,11 @@ from typing import IO, TYPE_CHECKING, Any
 import modal
 from modal import exception
 
-from pytest_aecbench.backends.local.unbuilt import digest_of
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
-from pytest_aecbench.backends.remote.building import BuildLog, built_once
+from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.backends.remote.options import read_options
+from pytest_aecbench.backends.shared.environment import digest_of
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
 
 if TYPE_CHECKING:

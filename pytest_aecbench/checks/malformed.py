@@ -6,15 +6,15 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
-from pytest_aecbench import stages
 from pytest_aecbench.checks import Problem
 from pytest_aecbench.errors import VerifierError
-from pytest_aecbench.reward import describe
+from pytest_aecbench.trials import stages
+from pytest_aecbench.trials.reward import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_aecbench.checks.running import Rehearsal
+    from pytest_aecbench.checks.rehearsal import Rehearsal
 
 __all__ = ["malformed"]
 

@@ -7,14 +7,14 @@ import shlex
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.checks import NotApplicableError, Problem
-from pytest_aecbench.checks.hosting import shares_host_files
+from pytest_aecbench.checks.probes import shares_host_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_aecbench.checks.running import Rehearsal
-    from pytest_aecbench.sandbox import Sandbox
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.checks.rehearsal import Rehearsal
 
 __all__ = ["secrecy"]
 

@@ -7,19 +7,16 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
-from pytest_aecbench.cli import (
-    config,
-    datasets,
-    initialising,
-    ledgers,
-    reports,
-    running,
-    schema,
-    tasks,
-    validating,
-)
+from pytest_aecbench.cli import config, schema
+from pytest_aecbench.cli import dataset as datasets
+from pytest_aecbench.cli import init as initialising
+from pytest_aecbench.cli import ledger as ledgers
+from pytest_aecbench.cli import report as reports
+from pytest_aecbench.cli import run as running
+from pytest_aecbench.cli import task as tasks
+from pytest_aecbench.cli import validate as validating
 from pytest_aecbench.cli.images import images
-from pytest_aecbench.cli.reaping import reap
+from pytest_aecbench.cli.reap import reap
 
 __all__ = ["app"]
 

@@ -22,8 +22,8 @@ _Key = Annotated[str, typer.Argument(help="A setting, such as ledger_root.")]
 
 def load_environment() -> None:
     """Let the project's ``.env`` fill in what the shell has not set."""
-    from pytest_aecbench.ladder import find_root
-    from pytest_aecbench.variables import load_dotenv
+    from pytest_aecbench.documents.variables import load_dotenv
+    from pytest_aecbench.settings.layers import find_root
 
     if root := find_root(Path.cwd()):
         load_dotenv(root)
@@ -37,8 +37,8 @@ def view(as_json: AsJson = False) -> None:
 
     Example: aec-bench config view
     """
-    from pytest_aecbench.ladder import settings_at
-    from pytest_aecbench.showing import rows, table
+    from pytest_aecbench.settings.layers import settings_at
+    from pytest_aecbench.settings.show import rows, table
 
     settings = settings_at(Path.cwd())
     if as_json:
@@ -57,7 +57,7 @@ def set_(
 
     Example: aec-bench config set ledger_root ~/bench/ledger
     """
-    from pytest_aecbench.ladder import check_user_value
+    from pytest_aecbench.settings.layers import check_user_value
 
     found = {**_read(), key: check_user_value(key, value, "config set")}
     _write(found)
@@ -73,7 +73,7 @@ def reset(
 
     Example: aec-bench config reset ledger_root
     """
-    from pytest_aecbench.ladder import check_user_value
+    from pytest_aecbench.settings.layers import check_user_value
 
     found: dict[str, str] = {}
     if key is not None:
@@ -84,14 +84,14 @@ def reset(
 
 
 def _read() -> dict[str, str]:
-    from pytest_aecbench.ladder import user_layer
+    from pytest_aecbench.settings.layers import user_layer
 
     return {name: str(value) for name, (value, _) in user_layer().items()}
 
 
 def _write(values: dict[str, str]) -> None:
     """Put the whole file in place at once, so that no reader finds half of it."""
-    from pytest_aecbench.ladder import user_file
+    from pytest_aecbench.settings.layers import user_file
 
     path = user_file()
     if path is None:
@@ -109,8 +109,8 @@ def _write(values: dict[str, str]) -> None:
 
 
 def _print(values: dict[str, str], as_json: bool) -> None:
-    from pytest_aecbench.documents import shown_path
-    from pytest_aecbench.ladder import user_file
+    from pytest_aecbench.documents.strict import shown_path
+    from pytest_aecbench.settings.layers import user_file
 
     path = user_file()
     assert path is not None

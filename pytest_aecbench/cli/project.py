@@ -13,6 +13,6 @@ __all__ = ["project_settings"]
 
 def project_settings() -> Settings:
     """Return the settings that hold where no option of the command says otherwise."""
-    from pytest_aecbench.ladder import settings_at
+    from pytest_aecbench.settings.layers import settings_at
 
     return settings_at(Path.cwd())

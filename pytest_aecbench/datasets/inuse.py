@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.datasets.changes import drift
+from pytest_aecbench.datasets.drift import drift
 from pytest_aecbench.datasets.names import parse_ref
 from pytest_aecbench.datasets.store import Datasets
 from pytest_aecbench.errors import SettingsError

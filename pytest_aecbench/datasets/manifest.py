@@ -27,7 +27,7 @@ from pydantic import (
 from pytest_aecbench.datasets.names import NAME, check_version
 from pytest_aecbench.datasets.paths import clash, problem_with
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.task import TASK_FILE, is_ignored
+from pytest_aecbench.tasks.task import TASK_FILE, is_ignored
 
 __all__ = ["MAX_FILES", "MAX_MANIFEST_BYTES", "Description", "Manifest", "Source", "TaskEntry"]
 

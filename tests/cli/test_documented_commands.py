@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.datasets.manifest import Manifest, TaskEntry
-from pytest_aecbench.ledger import Ledger
+from pytest_aecbench.ledger.store import Ledger
 from tests.cli.conftest import Run
 from tests.unit.test_datasets import make_tasks
 from tests.unit.test_leaderboard import record

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_aecbench.task import Task
+from pytest_aecbench.tasks.task import Task
 from tests.cli.conftest import Run
 
 BIN = Path(sys.executable).parent

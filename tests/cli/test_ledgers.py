@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.ledger import Ledger
-from pytest_aecbench.record import TrialRecord
+from pytest_aecbench.ledger.record import TrialRecord
+from pytest_aecbench.ledger.store import Ledger
 from tests.cli.conftest import Run
 from tests.unit.test_leaderboard import record
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench import leases
 from pytest_aecbench.backends.local import LocalBackend
-from pytest_aecbench.homes import make_home
-from pytest_aecbench.ownership import Owner
+from pytest_aecbench.host import runs as leases
+from pytest_aecbench.host.homes import make_home
+from pytest_aecbench.host.owner import Owner
 from tests.cli.conftest import Run
 from tests.project import Project
 from tests.stopping import processes, wait_until
@@ -180,7 +180,7 @@ def test_a_home_whose_maker_died_before_it_wrote_that_is_known_by_its_name(
     aec_bench: Run, own_machine: Path
 ) -> None:
     code = (
-        "import os, pytest_aecbench.homes as homes; from pathlib import Path\n"
+        "import os, pytest_aecbench.host.homes as homes; from pathlib import Path\n"
         "Path.write_text = lambda *args: os.kill(os.getpid(), 9)\n"
         "homes.make_home('local')"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench import options as options_module
+from pytest_aecbench.plugin import options as options_module
 from tests.cli.conftest import Run
 from tests.project import Project
 

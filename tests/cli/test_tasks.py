@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from pytest_aecbench import verify
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.scaffolding import NewTask, parse_answer
-from pytest_aecbench.task import Task
+from pytest_aecbench.tasks.scaffold import NewTask, parse_answer
+from pytest_aecbench.tasks.task import Task
 from tests.cli.conftest import Run
 
 FIELDS = ["drop_v=9.8:V", "bars=4", "offset_m=0.0:m", "safe=false", "class=C2|C1|C3", "t=-1.5:°C"]

@@ -16,13 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_aecbench.backends import Limits, TrialHandle
-from pytest_aecbench.errors import (
-    BackendError,
-    BuildError,
-    LaunchError,
-    SandboxGone,
-    TransferError,
-)
+from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone, TransferError
 from tests.conformance.conftest import BASE, LaunchTask, write_task
 from tests.conformance.runs import wait_until
 
@@ -400,7 +394,7 @@ def test_files_that_the_host_cannot_take_are_a_transfer_error(launch_task: Launc
 def test_the_reward_comes_home_however_much_the_agent_has_written(
     launch_task: LaunchTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_aecbench.backends.archives.TOTAL_CAP", 1_000_000)
+    monkeypatch.setattr("pytest_aecbench.backends.shared.archives.TOTAL_CAP", 1_000_000)
     sandbox = launch_task()
     sandbox.output("head -c 3000000 /dev/zero > /logs/agent/big; echo 1 > /logs/verifier/reward")
     sandbox.output("cp /logs/agent/big big; touch after")

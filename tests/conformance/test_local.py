@@ -27,7 +27,7 @@ from pytest_aecbench.errors import (
     SettingsError,
     TransferError,
 )
-from pytest_aecbench.homes import remove_tree
+from pytest_aecbench.host.homes import remove_tree
 from tests.conformance.boxes import (
     MODES,
     NAMESPACE_MODES,

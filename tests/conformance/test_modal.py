@@ -28,7 +28,7 @@ def running(executor: Executor) -> Iterator[ModalServer]:
         for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
         yield server
-        modal.Client.from_env()._close()
+        modal.Client.from_env().close()
     server.close()
 
 

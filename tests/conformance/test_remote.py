@@ -15,7 +15,7 @@ from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.backends.remote import RemoteBackend, calls
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone
-from pytest_aecbench.ownership import Owner
+from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.testing import BackendConformance, RunningSandbox
 from tests.standins.direct import DirectVendor
 from tests.standins.executor import Executor
@@ -140,7 +140,7 @@ def test_only_what_dead_runs_left_is_reaped(
 ) -> None:
     ours = vendor.labels[sandbox.handle.handle_id]
     program = (
-        "import json; from pytest_aecbench.ownership import Owner; "
+        "import json; from pytest_aecbench.host.owner import Owner; "
         "print(json.dumps(Owner.current().labels()))"
     )
     dead = subprocess.check_output([sys.executable, "-c", program])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.checks import EXPLOITS, STANDARD
-from pytest_aecbench.checks.ledger import checked
-from pytest_aecbench.task import Task
+from pytest_aecbench.ledger.checks import checked
+from pytest_aecbench.tasks.task import Task
 from tests.checking import Checked, run_checks, write_task
 
 ROOT = Path(__file__).parents[2]

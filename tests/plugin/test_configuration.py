@@ -173,7 +173,7 @@ def test_nothing_is_imported_for_files_that_no_trial_needs(project: Project) -> 
         import os, sys
 
         def test_it():
-            found = {"pydantic", "yaml", "dotenv", "tomllib", "pytest_aecbench.ladder"}
+            found = {"pydantic", "yaml", "dotenv", "tomllib", "pytest_aecbench.settings.layers"}
             assert not found & sys.modules.keys()
             assert "FROM_DOTENV" not in os.environ
         """

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.datasets.building import entry_of, selected_tasks
+from pytest_aecbench.datasets.create import entry_of, selected_tasks
 from pytest_aecbench.datasets.manifest import Manifest
 from pytest_aecbench.datasets.store import Datasets
-from pytest_aecbench.selection import Selection
+from pytest_aecbench.tasks.selection import Selection
 from tests.project import Project
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.echoing import Echo
-from pytest_aecbench.scrubbing import Scrubber, secrets_from
+from pytest_aecbench.backends.echo import Echo
+from pytest_aecbench.host.secrets import Scrubber, secrets_from
 from tests.project import Project
 
 SAYS = "echo judging; echo 'not well' >&2; echo 1 > /logs/verifier/reward.txt"

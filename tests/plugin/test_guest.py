@@ -22,11 +22,11 @@ def test_nothing_heavy_is_imported_in_a_project_without_tasks(pytester: pytest.P
         import sys
 
         def test_it():
-            assert "pytest_aecbench.options" in sys.modules
+            assert "pytest_aecbench.plugin.options" in sys.modules
             found = [name for name in {HEAVY[:-1]!r} if name in sys.modules]
             ours = [name for name in sys.modules if name.startswith("pytest_aecbench.")]
             assert not found, found
-            assert "pytest_aecbench.task" not in ours, ours
+            assert "pytest_aecbench.tasks.task" not in ours, ours
             assert "pytest_aecbench.backends.local" not in ours, ours
         """
     )

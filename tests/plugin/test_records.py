@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.ledger import Ledger
+from pytest_aecbench.ledger.store import Ledger
 from tests.project import HALF, Project
 
 SECRET = "sk-ant-very-secret-0123456789"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_aecbench.agentspec import parse_agents
+from pytest_aecbench.agents.spec import parse_agents
 from pytest_aecbench.errors import SettingsError
 
 

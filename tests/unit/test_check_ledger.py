@@ -8,8 +8,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from pytest_aecbench.checks import STANDARD
-from pytest_aecbench.checks.ledger import CheckRecord, checked, keep_check
-from pytest_aecbench.ledger import Ledger
+from pytest_aecbench.ledger.checks import CheckRecord, checked, keep_check
+from pytest_aecbench.ledger.store import Ledger
 
 DIGEST = f"sha256:{'0' * 64}"
 RECORD = CheckRecord("civil/a", DIGEST, "solution", "passed", "local")

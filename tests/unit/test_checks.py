@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.checks import EXPLOITS, STANDARD, Finding, Problem, parse_checks
-from pytest_aecbench.checks.imaging import image
-from pytest_aecbench.checks.leaking import Expected, found
-from pytest_aecbench.checks.running import Rehearsal
+from pytest_aecbench.checks.image import image
+from pytest_aecbench.checks.leaks import Expected, found
+from pytest_aecbench.checks.rehearsal import Rehearsal
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
-from pytest_aecbench.task import Task
+from pytest_aecbench.tasks.task import Task
 from tests.checking import write_task
 
 

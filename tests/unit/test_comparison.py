@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_aecbench.comparison import (
+from pytest_aecbench.reports.comparison import (
     Comparison,
     bootstrap_bounds,
     compare,
     judge_regression,
 )
-from pytest_aecbench.comparison_text import comparison_lines
-from pytest_aecbench.markdown import comparison_blocks
-from pytest_aecbench.statistics import TrialResult
+from pytest_aecbench.reports.comparison_text import comparison_lines
+from pytest_aecbench.reports.markdown import comparison_blocks
+from pytest_aecbench.reports.statistics import TrialResult
 
 
 def trial(task_id: str = "civil/a", reward: float | None = 1.0, **more: Any) -> TrialResult:

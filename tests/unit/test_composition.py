@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_aecbench.backends.docker.building import Recipe
-from pytest_aecbench.backends.docker.composition import Composition
+from pytest_aecbench.backends.docker.build import Recipe
+from pytest_aecbench.backends.docker.compose_file import Composition
 from pytest_aecbench.errors import BuildError
 
 

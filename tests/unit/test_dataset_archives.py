@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_aecbench.datasets import archives
-from pytest_aecbench.datasets.archives import write_archive
-from pytest_aecbench.datasets.changes import drift
-from pytest_aecbench.datasets.importing import import_dataset
+from pytest_aecbench.datasets import archive as archives
+from pytest_aecbench.datasets.archive import write_archive
+from pytest_aecbench.datasets.drift import drift
+from pytest_aecbench.datasets.importer import import_dataset
 from pytest_aecbench.datasets.store import Datasets
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.task import task_digest
+from pytest_aecbench.tasks.task import task_digest
 from tests.unit.test_datasets import make_tasks, manifest_of
 from tests.unit.test_task import write_tree
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_aecbench.documents import dump_yaml, read_json, read_toml, read_yaml
+from pytest_aecbench.documents.strict import dump_yaml, read_json, read_toml, read_yaml
 from pytest_aecbench.errors import SettingsError
 
 Read = Callable[[Path], dict[str, Any]]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.gates import (
+from pytest_aecbench.reports.gates import (
     Combination,
     Comparison,
     Condition,
@@ -16,7 +16,7 @@ from pytest_aecbench.gates import (
     judge_error_rate,
     parse_gate,
 )
-from pytest_aecbench.statistics import TrialResult
+from pytest_aecbench.reports.statistics import TrialResult
 from tests.unit.test_statistics import a_result
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_aecbench import ladder
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.ladder import Layer
-from pytest_aecbench.runconfig import ExperimentConfig, PathsConfig
+from pytest_aecbench.settings import layers as ladder
+from pytest_aecbench.settings.layers import Layer
+from pytest_aecbench.settings.schema import ExperimentConfig, PathsConfig
 
 ANYHOW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 

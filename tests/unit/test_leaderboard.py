@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.leaderboard import leaderboard, newest_versions
-from pytest_aecbench.query import Query, outcome_of, parse_since
-from pytest_aecbench.record import (
+from pytest_aecbench.ledger.query import Query, outcome_of, parse_since
+from pytest_aecbench.ledger.record import (
     AgentIdentity,
     Cost,
     DatasetIdentity,
@@ -19,6 +18,7 @@ from pytest_aecbench.record import (
     Timing,
     TrialRecord,
 )
+from pytest_aecbench.reports.leaderboard import leaderboard, newest_versions
 from tests.unit.test_record import STARTED, a_record, failed, scored
 
 

@@ -15,8 +15,8 @@ import pytest
 from pydantic import BaseModel
 
 from pytest_aecbench.errors import LedgerError, SettingsError
-from pytest_aecbench.ledger import Ledger, LedgerProblem, check_experiment_id
-from pytest_aecbench.record import TrialRecord
+from pytest_aecbench.ledger.record import TrialRecord
+from pytest_aecbench.ledger.store import Ledger, LedgerProblem, check_experiment_id
 from tests.unit.test_record import a_record, scored
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ FILL_AND_APPEND = """
 import sys
 from pathlib import Path
 from pytest_aecbench.errors import LedgerError
-from pytest_aecbench.ledger import Ledger
+from pytest_aecbench.ledger.store import Ledger
 from tests.unit.test_record import a_record, scored
 
 root = Path(sys.argv[1])
@@ -324,7 +324,7 @@ APPEND_READ_ONLY = """
 import sys
 from pathlib import Path
 from pytest_aecbench.errors import LedgerError
-from pytest_aecbench.ledger import Ledger
+from pytest_aecbench.ledger.store import Ledger
 from tests.unit.test_record import a_record
 
 ledger = Ledger(Path(sys.argv[1]) / "ledger")
@@ -351,7 +351,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from pytest_aecbench.ledger import Ledger
+from pytest_aecbench.ledger.store import Ledger
 from tests.unit.test_record import a_record, scored
 
 ledger = Ledger(Path(sys.argv[1]))
@@ -398,7 +398,7 @@ def test_loading_pauses_garbage_collection_only_while_it_loads(ledger: Ledger) -
 
 
 def test_importing_the_ledger_does_not_import_pydantic() -> None:
-    script = "import sys, pytest_aecbench.ledger; print('pydantic' in sys.modules)"
+    script = "import sys, pytest_aecbench.ledger.store; print('pydantic' in sys.modules)"
     assert run_python(script) == "False\n"
 
 

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from pytest_aecbench.ownership import Owner
+from pytest_aecbench.host.owner import Owner
 
 PRINT_LABELS = """
 import json
-from pytest_aecbench.ownership import Owner
+from pytest_aecbench.host.owner import Owner
 print(json.dumps(Owner.current().labels()), flush=True)
 input()
 """

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench import run_patch_test
+from pytest_aecbench.cooperbench.patches import _counts
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.patching import _counts
 
 ADD = "def add(a, b):\n    return a - b\n"
 FIXED = ADD.replace("-", "+")

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.capping import OUTPUT_CAP
-from pytest_aecbench.backends.local.killing import MARKER, kill_marked, kill_tree
-from pytest_aecbench.backends.processes import run
+from pytest_aecbench.backends.local.kill import MARKER, kill_marked, kill_tree
+from pytest_aecbench.backends.shared.output import OUTPUT_CAP
+from pytest_aecbench.backends.shared.processes import run
 from pytest_aecbench.errors import BackendError
 
 REPO = Path(__file__).resolve().parents[2]

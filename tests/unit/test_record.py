@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pytest_aecbench.errors import LedgerError
-from pytest_aecbench.record import (
+from pytest_aecbench.ledger.record import (
     AgentIdentity,
     AgentOutcome,
     Cost,

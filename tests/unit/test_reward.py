@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_aecbench.errors import VerifierError
-from pytest_aecbench.reward import Reward, describe, format_number, read_reward
+from pytest_aecbench.trials.reward import Reward, describe, format_number, read_reward
 
 if TYPE_CHECKING:
     from pathlib import Path

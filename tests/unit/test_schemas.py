@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_aecbench.documents import read_toml, read_yaml
-from pytest_aecbench.problems import load_toml
-from pytest_aecbench.schemas import NAMES, json_schema
+from pytest_aecbench.documents.problems import load_toml
+from pytest_aecbench.documents.strict import read_toml, read_yaml
+from pytest_aecbench.settings.schemas import NAMES, json_schema
 from tests.unit.test_ladder import FULL
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_aecbench.scrubbing import Scrubber, names_credential, secrets_from
+from pytest_aecbench.host.secrets import Scrubber, names_credential, secrets_from
 
 KEY = "sk-ant-0123456789abcdef"
 AWKWARD = 'pä"ss/w ö\nrd+&!'

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.selection import Selection
-from pytest_aecbench.task import Task
-from pytest_aecbench.taskconfig import parse_config
+from pytest_aecbench.tasks.schema import parse_config
+from pytest_aecbench.tasks.selection import Selection
+from pytest_aecbench.tasks.task import Task
 
 TASKS = {
     "electrical/drop": 'difficulty = "easy"',

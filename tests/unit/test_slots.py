@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.machine import shared_directory
-from pytest_aecbench.slots import lower, slot
+from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.slots import lower, slot
 
 pytestmark = pytest.mark.usefixtures("own_machine")
 
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.usefixtures("own_machine")
 TAKER = """
 import os, sys, time
 from pathlib import Path
-from pytest_aecbench.machine import shared_directory
-from pytest_aecbench.slots import lower, slot
+from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.slots import lower, slot
 
 name, count, log = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 while not log.with_name("stop").exists():
@@ -80,7 +80,7 @@ def test_there_are_never_more_than_slots_and_everybody_gets_turns(
 
 
 def test_a_slot_is_free_when_its_holder_dies(tmp_path: Path) -> None:
-    script = "import time; from pytest_aecbench.slots import slot\nwith slot('box', 1):\n"
+    script = "import time; from pytest_aecbench.host.slots import slot\nwith slot('box', 1):\n"
     script += "    print(flush=True); time.sleep(600)"
     holder = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert holder.stdout is not None
@@ -153,7 +153,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("pytest_aecbench.slots.time", clock)
+    monkeypatch.setattr("pytest_aecbench.host.slots.time", clock)
     return clock
 
 

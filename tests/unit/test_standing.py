@@ -6,8 +6,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from pytest_aecbench.standing import Standing
-from pytest_aecbench.underway import Attempt
+from pytest_aecbench.ledger.journal import Attempt
+from pytest_aecbench.plugin.standing import Standing
 
 
 def node_ids(count: int) -> list[str]:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_aecbench.record import Cost, TaskIdentity, Timing
-from pytest_aecbench.statistics import (
+from pytest_aecbench.ledger.record import Cost, TaskIdentity, Timing
+from pytest_aecbench.reports.statistics import (
     Interval,
     Total,
     TrialResult,

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_aecbench.errors import TaskError
-from pytest_aecbench.reward import read_reward
-from pytest_aecbench.task import Task, expand, is_task
+from pytest_aecbench.tasks.task import Task, expand, is_task
+from pytest_aecbench.trials.reward import read_reward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

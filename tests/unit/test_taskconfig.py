@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticUndefined
 
-from pytest_aecbench import taskconfig
-from pytest_aecbench.taskconfig import TaskConfig, parse_config
+from pytest_aecbench.tasks import schema as taskconfig
+from pytest_aecbench.tasks.schema import TaskConfig, parse_config
 
 DOCS = Path(__file__).parents[2] / "docs" / "tasks.md"
 
@@ -454,7 +454,7 @@ def test_equal_texts_are_parsed_once() -> None:
 
 
 def test_the_package_does_not_import_pydantic_by_itself() -> None:
-    code = "import sys, pytest_aecbench.task; sys.exit('pydantic' in sys.modules)"
+    code = "import sys, pytest_aecbench.tasks.task; sys.exit('pydantic' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

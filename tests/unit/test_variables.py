@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_aecbench.documents.variables import expand_in, load_dotenv
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.variables import expand_in, load_dotenv
 
 
 @pytest.fixture(autouse=True)

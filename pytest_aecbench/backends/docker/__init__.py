@@ -22,15 +22,16 @@ from pytest_aecbench.backends import (
     Limits,
     TrialHandle,
 )
-from pytest_aecbench.backends.docker.building import Builder
+from pytest_aecbench.backends.docker.build import Builder
 from pytest_aecbench.backends.docker.compose import (
     INSTALL,
     ComposedImage,
     compose_file,
     find_compose,
 )
-from pytest_aecbench.backends.docker.composition import MAIN
+from pytest_aecbench.backends.docker.compose_file import MAIN
 from pytest_aecbench.backends.docker.container import ROOT, Container
+from pytest_aecbench.backends.docker.create import Starter, Wanted
 from pytest_aecbench.backends.docker.engine import (
     can_limit_storage,
     check,
@@ -38,18 +39,17 @@ from pytest_aecbench.backends.docker.engine import (
     summary,
     translated,
 )
-from pytest_aecbench.backends.docker.filling import WORKSPACE, fill
-from pytest_aecbench.backends.docker.reaping import (
+from pytest_aecbench.backends.docker.fill import WORKSPACE, fill
+from pytest_aecbench.backends.docker.reap import (
     KEPT_PREFIX,
     containers_of,
     reap,
     remove,
     remove_project,
 )
-from pytest_aecbench.backends.docker.starting import Starter, Wanted
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TaskError
-from pytest_aecbench.homes import left_homes, make_home, remove_tree
-from pytest_aecbench.ownership import LABEL_PREFIX
+from pytest_aecbench.host.homes import left_homes, make_home, remove_tree
+from pytest_aecbench.host.owner import LABEL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -14,17 +14,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_aecbench.backends.docker.building import Builder, Recipe, slug
-from pytest_aecbench.backends.docker.composition import MAIN, Composition
-from pytest_aecbench.backends.local.unbuilt import digest_of, read_environment
-from pytest_aecbench.backends.processes import run
+from pytest_aecbench.backends.docker.build import Builder, Recipe, slug
+from pytest_aecbench.backends.docker.compose_file import MAIN, Composition
+from pytest_aecbench.backends.shared.environment import digest_of, read_environment
+from pytest_aecbench.backends.shared.processes import run
 from pytest_aecbench.errors import BuildError, LaunchError, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_aecbench.backends import BackendExecutionResult
-    from pytest_aecbench.taskconfig import EnvironmentConfig
+    from pytest_aecbench.tasks.schema import EnvironmentConfig
 
 __all__ = ["ComposedImage", "compose_file", "find_compose"]
 
@@ -118,7 +118,7 @@ def _variables(
     path: Path, config: EnvironmentConfig, name: str, engine: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return what a compose file may refer to: the task's own variables and those of Harbor."""
-    from pytest_aecbench.task import expand
+    from pytest_aecbench.tasks.task import expand
 
     variables = {}
     for key, value in config.env.items():

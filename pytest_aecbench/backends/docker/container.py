@@ -15,11 +15,11 @@ from typing import IO, TYPE_CHECKING, Any
 from docker.errors import APIError, NotFound
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.archives import ArchiveWriter, sandbox_path, unpack
 from pytest_aecbench.backends.docker.engine import is_gone, translated
 from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
 from pytest_aecbench.backends.docker.streams import Frames, Output
-from pytest_aecbench.backends.local.shell import check_environment
+from pytest_aecbench.backends.shared.archives import ArchiveWriter, sandbox_path, unpack
+from pytest_aecbench.backends.shared.shell import check_environment
 from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
 
 if TYPE_CHECKING:

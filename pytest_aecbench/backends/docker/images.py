@@ -8,10 +8,10 @@ from typing import Any
 
 from docker.errors import APIError, NotFound
 
-from pytest_aecbench.backends.docker.building import DIGEST_LABEL
+from pytest_aecbench.backends.docker.build import DIGEST_LABEL
 from pytest_aecbench.backends.docker.engine import translated
 from pytest_aecbench.errors import BackendError
-from pytest_aecbench.ownership import LABEL_PREFIX
+from pytest_aecbench.host.owner import LABEL_PREFIX
 
 __all__ = ["BuiltImage", "find_images", "remove_image"]
 

@@ -6,7 +6,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_aecbench.backends.capping import CappedOutput
+from pytest_aecbench.backends.shared.output import CappedOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

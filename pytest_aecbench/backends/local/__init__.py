@@ -17,17 +17,17 @@ from pytest_aecbench.backends import (
     Limits,
     TrialHandle,
 )
-from pytest_aecbench.backends.local.collecting import tidy
-from pytest_aecbench.backends.local.killing import kill_marked
+from pytest_aecbench.backends.local.kill import kill_marked
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
-from pytest_aecbench.backends.local.rerunning import rerun_script, verifies
+from pytest_aecbench.backends.local.rerun import rerun_script, verifies
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
-from pytest_aecbench.backends.local.shell import check_environment, find_tool
-from pytest_aecbench.backends.local.unbuilt import UnbuiltImage, digest_of, read_environment
+from pytest_aecbench.backends.shared.collecting import tidy
+from pytest_aecbench.backends.shared.environment import UnbuiltImage, digest_of, read_environment
+from pytest_aecbench.backends.shared.shell import check_environment, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.homes import give_away, left_homes, remove_tree
-from pytest_aecbench.machine import cores
+from pytest_aecbench.host.directory import cores
+from pytest_aecbench.host.homes import give_away, left_homes, remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

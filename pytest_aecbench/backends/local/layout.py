@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from posixpath import normpath
 
 from pytest_aecbench.errors import BackendError
-from pytest_aecbench.homes import make_home, remove_tree
+from pytest_aecbench.host.homes import make_home, remove_tree
 
 __all__ = ["ROOTS", "WORKSPACE", "Layout"]
 

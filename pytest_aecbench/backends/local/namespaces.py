@@ -22,17 +22,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from pytest_aecbench.backends.local.killing import MARKER, kill_tree
+from pytest_aecbench.backends.local.init import FirstProcess, mounting_script, setup_script
+from pytest_aecbench.backends.local.kill import MARKER, kill_tree
 from pytest_aecbench.backends.local.layout import WORKSPACE, Layout, absolute
 from pytest_aecbench.backends.local.mounts import Mounts
-from pytest_aecbench.backends.local.placing import place
-from pytest_aecbench.backends.local.shell import bash_arguments, find_tool, resolve_user, tool_env
-from pytest_aecbench.backends.local.starting import (
-    FirstProcess,
-    mounting_script,
-    setup_script,
-)
-from pytest_aecbench.backends.processes import run
+from pytest_aecbench.backends.shared.placing import place
+from pytest_aecbench.backends.shared.processes import run
+from pytest_aecbench.backends.shared.shell import bash_arguments, find_tool, resolve_user, tool_env
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.local.killing import MARKER, kill_marked, kill_tree
-from pytest_aecbench.backends.local.placing import place
-from pytest_aecbench.backends.local.shell import bash_arguments, find_tool, resolve_user, tool_env
-from pytest_aecbench.backends.processes import run
+from pytest_aecbench.backends.local.kill import MARKER, kill_marked, kill_tree
+from pytest_aecbench.backends.shared.placing import place
+from pytest_aecbench.backends.shared.processes import run
+from pytest_aecbench.backends.shared.shell import bash_arguments, find_tool, resolve_user, tool_env
 from pytest_aecbench.errors import BackendError, LaunchError, TransferError
 
 if TYPE_CHECKING:

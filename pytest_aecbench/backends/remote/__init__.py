@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
-from pytest_aecbench import slots
 from pytest_aecbench.backends import (
     BackendExecutionRequest,
     BackendExecutionResult,
@@ -21,13 +20,14 @@ from pytest_aecbench.backends import (
     Limits,
     TrialHandle,
 )
-from pytest_aecbench.backends.local.dockerfile import read_dockerfile
-from pytest_aecbench.backends.local.unbuilt import read_environment
 from pytest_aecbench.backends.remote.box import Box
 from pytest_aecbench.backends.remote.calls import bounded, patiently
+from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone
-from pytest_aecbench.homes import left_homes, make_home, remove_tree
-from pytest_aecbench.ownership import LABEL_PREFIX, Owner
+from pytest_aecbench.host import slots
+from pytest_aecbench.host.homes import left_homes, make_home, remove_tree
+from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
+from pytest_aecbench.tasks.dockerfile import read_dockerfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

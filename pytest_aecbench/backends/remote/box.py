@@ -16,11 +16,11 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.archives import ArchiveWriter, sandbox_path, unpack
-from pytest_aecbench.backends.capping import OUTPUT_CAP
-from pytest_aecbench.backends.local.shell import check_environment
 from pytest_aecbench.backends.remote.calls import Lost, bounded, patiently
 from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
+from pytest_aecbench.backends.shared.archives import ArchiveWriter, sandbox_path, unpack
+from pytest_aecbench.backends.shared.output import OUTPUT_CAP
+from pytest_aecbench.backends.shared.shell import check_environment
 from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
 
 if TYPE_CHECKING:

@@ -1,0 +1,157 @@
+"""Which agent attempts a task: a harness, a model and parameters, under a short name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_aecbench.documents.variables import expand_in
+from pytest_aecbench.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["HARNESS", "NAME", "AgentSpec", "JSONValue", "agents_from", "parse_agents"]
+
+JSONValue: TypeAlias = "str | int | float | bool | list[JSONValue] | dict[str, JSONValue] | None"
+
+NAME = "[A-Za-z0-9_.:-]+"
+HARNESS = r"[A-Za-z_][\w.-]*"
+
+_NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<spec>.+)", re.DOTALL)
+# harness -> the parameter that all after its colon is, and what that is
+_TAKES = {"command": ("command", "shell command"), "replay": ("path", "file or directory")}
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AgentSpec:
+    """A named way to attempt a task; the name is for people, the rest is its identity.
+
+    ``client`` is as the user wrote it, with the names of variables and not their values.
+    ``source`` is where on this host its content is, for an agent that repeats some; where that
+    is does not matter, so it is no part of the identity either.
+    """
+
+    name: str
+    harness: str
+    model: str | None = None
+    parameters: Mapping[str, JSONValue] = field(default_factory=dict)
+    system_prompt: str | None = None
+    client: Mapping[str, JSONValue] = field(default_factory=dict)
+    source: Path | None = field(default=None, compare=False)
+    system_prompt_sha256: str | None = None  # all that is known of the prompt of a stored agent
+
+    def __post_init__(self) -> None:
+        if self.system_prompt is not None:
+            digest = hashlib.sha256(self.system_prompt.encode("utf-8", "replace")).hexdigest()
+            object.__setattr__(self, "system_prompt_sha256", digest)
+
+    def __repr__(self) -> str:
+        return f"<agent {self.name}>"
+
+    def client_settings(self, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+        """Return ``client`` with its variables filled in."""
+        return dict(expand_in(self.client, f"{self.name}: client", environ))
+
+    def identity(self) -> dict[str, object]:
+        """Return what makes this agent differ from another one, as JSON-able data."""
+        rest = {"system_prompt_sha256": self.system_prompt_sha256, "client": dict(self.client)}
+        return {
+            "harness": self.harness,
+            "model": self.model,
+            "parameters": dict(sorted(self.parameters.items())),
+            **{name: value for name, value in rest.items() if value},
+        }
+
+
+def parse_agents(texts: Sequence[str], where: str) -> tuple[AgentSpec, ...]:
+    """Read agents as the user types them: ``[NAME=]HARNESS[:MODEL]``, or ``command:SHELL``."""
+    agents = [_parse(text, where) for text in texts]
+    return _distinct(agents, where, [f", as in 'other={_unnamed(text)}'" for text in texts])
+
+
+def agents_from(
+    entries: Sequence[Mapping[str, Any]], where: str, environ: Mapping[str, str] = os.environ
+) -> tuple[AgentSpec, ...]:
+    """Read agents as an experiment lists them, filling in the variables of their models."""
+    agents = []
+    for index, entry in enumerate(entries):
+        here = f"{where}.{index}"
+        harness, parameters = entry["harness"], entry.get("parameters") or {}
+        needed, what = _TAKES.get(harness, (None, ""))
+        if needed and not str(parameters.get(needed) or "").strip():
+            raise SettingsError(f"{here}.parameters.{needed}: missing; write a {what} there")
+        model = expand_in(entry.get("model"), f"{here}.model", environ)
+        about = str(parameters[needed]) if needed else model
+        agent = AgentSpec(
+            entry.get("name") or (f"{harness}:{_slug(about)}" if about else harness),
+            harness,
+            model,
+            parameters,
+            entry.get("system_prompt"),
+            entry.get("client") or {},
+        )
+        expand_in(agent.client, f"{here}.client", environ)  # to be refused now or not at all
+        agents.append(agent)
+    return _distinct(agents, where, [""] * len(agents))
+
+
+def _distinct(
+    agents: Sequence[AgentSpec], where: str, examples: Sequence[str]
+) -> tuple[AgentSpec, ...]:
+    """Refuse agents that nobody could tell apart."""
+    known: dict[str, AgentSpec] = {}
+    for agent, example in zip(agents, examples, strict=True):
+        if agent.name in known:
+            raise SettingsError(
+                f"{where}: two agents are named {agent.name!r}; name them apart{example}"
+            )
+        for other in known.values():
+            if other.identity() == agent.identity():
+                raise SettingsError(
+                    f"{where}: {other.name!r} and {agent.name!r} are the same agent; "
+                    "to run one several times use --aec-repetitions"
+                )
+        known[agent.name] = agent
+    return tuple(known.values())
+
+
+def _unnamed(text: str) -> str:
+    named = _NAMED.fullmatch(text)
+    return named["spec"] if named else text
+
+
+def _parse(text: str, where: str) -> AgentSpec:
+    named = _NAMED.fullmatch(text)
+    spec = _unnamed(text).strip()
+    harness, _, rest = spec.partition(":")
+    if not re.fullmatch(HARNESS, harness):
+        raise SettingsError(
+            f"{where}: {text!r} does not name an agent; use HARNESS, HARNESS:MODEL, "
+            "command:SHELL, replay:PATH or a dotted path, with NAME= before it if you like"
+        )
+    if harness in _TAKES:
+        parameter, what = _TAKES[harness]
+        if not rest.strip():
+            raise SettingsError(f"{where}: {text!r} has no {parameter}; use {harness}:<{what}>")
+        name = f"{harness}:{_slug(rest)}"
+        agent = AgentSpec(name, harness, parameters={parameter: rest})
+    else:
+        name = f"{harness}:{_slug(rest)}" if rest else harness
+        agent = AgentSpec(name, harness, model=rest or None)
+    if named:
+        return AgentSpec(named["name"], agent.harness, agent.model, agent.parameters)
+    return agent
+
+
+def _slug(text: str) -> str:
+    """Shorten ``text`` to what can stand in a node id, be shown, and be pasted back."""
+    from pytest_aecbench.host.secrets import Scrubber, secrets_from
+
+    text = Scrubber(secrets_from(os.environ)).text(text)
+    return _UNSAFE.sub("-", text.strip()).strip("-")[:40].rstrip("-") or "x"

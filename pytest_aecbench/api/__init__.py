@@ -1,0 +1,178 @@
+"""Runs and evaluations from Python: pytest in a process of its own, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from pytest_aecbench.api.commandline import pytest_command
+from pytest_aecbench.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_aecbench.ledger.record import TrialRecord
+
+__all__ = ["RunResult", "evaluate", "execute", "run"]
+
+_USAGE_ERROR, _NOTHING_SELECTED = 4, 5
+FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What came of a run: pytest's exit code and the record of every attempt."""
+
+    command: tuple[str, ...]
+    exit_code: int
+    experiment_id: str | None = None
+    records: tuple[TrialRecord, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether all trials passed, or the gate did."""
+        return self.exit_code == 0
+
+    @property
+    def rewards(self) -> tuple[float, ...]:
+        """The rewards of the attempts that have one."""
+        found = (record.evaluation.reward for record in self.records)
+        return tuple(reward for reward in found if reward is not None)
+
+    @property
+    def mean_reward(self) -> float | None:
+        """The mean of the rewards; None where there is none."""
+        return sum(self.rewards) / len(self.rewards) if self.rewards else None
+
+
+def run(
+    run_name: str | None = None,
+    subset: str | None = None,
+    backend: str | None = None,
+    concurrency: int | None = None,
+    *,
+    tasks: Sequence[str | Path] = (),
+    agents: Sequence[str] = (),
+    repetitions: int | None = None,
+    experiment: str | Path | None = None,
+    options: Mapping[str, object] | None = None,
+    pytest_args: Sequence[str] = (),
+    directory: str | Path | None = None,
+) -> RunResult:
+    """Run trials and return their records; the terminal shows them as they come.
+
+    ``run_name`` is the experiment's id, ``subset`` a word of the tasks' metadata, ``concurrency``
+    the number of workers. ``options`` are any others, without their ``--aec-``; ``directory`` is
+    the project's, by default the current one.
+
+    Raises:
+        SettingsError: something that was asked for is wrong, and nothing ran.
+
+    """
+    ours = {
+        "experiment": experiment,
+        "experiment-id": run_name,
+        "agent": list(agents),
+        "backend": backend,
+        "repetitions": repetitions,
+        **(options or {}),
+    }
+    return _run(tasks, ours, subset, concurrency, pytest_args, directory)
+
+
+def evaluate(
+    run_name: str,
+    subset: str | None = None,
+    backend: str | None = None,
+    concurrency: int | None = None,
+    *,
+    tasks: Sequence[str | Path] = (),
+    agents: Sequence[str] = (),
+    experiment_id: str | None = None,
+    options: Mapping[str, object] | None = None,
+    pytest_args: Sequence[str] = (),
+    directory: str | Path | None = None,
+) -> RunResult:
+    """Verify again what the agents of experiment ``run_name`` left; see ``run`` for the rest.
+
+    ``agents`` picks among the experiment's agents by name; the new records go to
+    ``experiment_id``, by default a new one.
+
+    Raises:
+        SettingsError: something that was asked for is wrong, and nothing ran.
+
+    """
+    ours = {
+        "evaluate": run_name,
+        "experiment-id": experiment_id,
+        "agent": list(agents),
+        "backend": backend,
+        **(options or {}),
+    }
+    return _run(tasks, ours, subset, concurrency, pytest_args, directory)
+
+
+def _run(
+    tasks: Sequence[str | Path],
+    options: Mapping[str, object],
+    subset: str | None,
+    concurrency: int | None,
+    pytest_args: Sequence[str],
+    directory: str | Path | None,
+) -> RunResult:
+    if concurrency is not None and concurrency < 1:
+        raise SettingsError(f"concurrency: {concurrency!r} is not valid; use a number from 1")
+    project = Path(directory or ".")
+    selection = [] if subset in (None, FULL) else ["-m", str(subset)]
+    extra = [*selection, *pytest_args]
+    command = pytest_command(tasks, options, workers=concurrency, extra=extra, directory=project)
+    result, said = execute(command, directory=project)
+    if result.exit_code == _USAGE_ERROR:
+        raise SettingsError(said.strip().rpartition("ERROR: ")[2] or "pytest refused the run")
+    if selection and result.exit_code == _NOTHING_SELECTED:
+        raise SettingsError(
+            f"subset: no task has the word {subset!r} in its metadata; add it to metadata.tags, "
+            f"or use {FULL!r} for all tasks"
+        )
+    sys.stderr.write(said)
+    return result
+
+
+def execute(
+    command: Sequence[str], *, directory: Path | None = None, stdout: IO[str] | None = None
+) -> tuple[RunResult, str]:
+    """Run a pytest command line and return what came of it, and what it said on stderr."""
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.plugin.handover import VARIABLE
+
+    with tempfile.TemporaryDirectory(prefix="aecbench-handover-") as home:
+        told, said = Path(home, "run.json"), Path(home, "stderr")
+        with said.open("wb") as stderr:
+            process = subprocess.Popen(
+                [*command, "-p", "pytest_aecbench.plugin.handover"],
+                cwd=directory,
+                env={**os.environ, VARIABLE: str(told)},
+                stdout=stdout,
+                stderr=stderr,
+            )
+            exit_code = _wait(process)
+        data = json.loads(told.read_text(encoding="utf-8")) if told.is_file() else {}
+        text = said.read_text(encoding="utf-8", errors="replace")
+    paths = (Path(data["directory"], f"{trial_id}.json") for trial_id in data.get("trial_ids", ()))
+    records = tuple(TrialRecord.from_json(path.read_bytes()) for path in paths)
+    return RunResult(tuple(command), exit_code, data.get("experiment_id"), records), text
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for pytest's end, also after Ctrl-C: it gets that too, and takes its sandboxes down."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.wait()
+        raise

@@ -1,0 +1,124 @@
+"""Containers made for a trial: labelled, limited, and kept alive until it ends."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from docker.errors import APIError
+from docker.types import LogConfig
+
+from pytest_aecbench.backends.docker.compose_file import MAIN
+from pytest_aecbench.backends.docker.engine import can_limit_storage, translated
+from pytest_aecbench.backends.docker.reap import EXPIRES_LABEL, PROJECT_LABEL, containers_of
+from pytest_aecbench.backends.docker.scripts import KEEP_ALIVE
+from pytest_aecbench.errors import LaunchError
+from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path, PurePosixPath
+
+    from pytest_aecbench.backends import Limits
+    from pytest_aecbench.backends.docker.compose import ComposedImage
+
+__all__ = ["Starter", "Wanted"]
+
+_PIDS = 2048
+_EXPIRY_MARGIN_SEC = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a trial wants of its container."""
+
+    name: str
+    trial: str
+    workdir: PurePosixPath
+    limits: Limits
+
+
+class Starter:
+    """Makes containers with ``labels``; ``limits_storage`` tells whether the engine can do that."""
+
+    def __init__(self, api: Callable[[], Any], labels: Mapping[str, str]) -> None:
+        self._api = api
+        self._labels = labels
+        self.limits_storage = True
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """What the engine says of itself."""
+        with translated(LaunchError, "the engine"):
+            return dict(self._api().info())
+
+    def create(self, wanted: Wanted, image_ref: str) -> str:
+        """Make a container; return its id."""
+        api, limits = self._api(), wanted.limits
+        options: dict[str, Any] = {
+            "network_mode": None if limits.network else "none",
+            "pids_limit": _PIDS,
+            "log_config": LogConfig(type="none"),
+        }
+        if limits.cpus is not None:
+            options["nano_cpus"] = int(self._cpus(limits.cpus) * 1e9)
+        if limits.memory_mb is not None:
+            options["mem_limit"] = options["memswap_limit"] = limits.memory_mb * 1024**2
+        if limits.storage_mb is not None and self.limits_storage:
+            options["storage_opt"] = {"size": f"{limits.storage_mb}M"}
+        with translated(LaunchError, f"creating a container of {image_ref}"):
+            try:
+                created = api.create_container(
+                    image_ref,
+                    ["-c", KEEP_ALIVE],
+                    entrypoint=["bash"],
+                    name=wanted.name,
+                    labels=self._labels_of(wanted),
+                    user="0",
+                    working_dir=str(wanted.workdir),
+                    stdin_open=True,
+                    healthcheck={"test": ["NONE"]},
+                    host_config=api.create_host_config(**options),
+                )
+            except APIError as error:
+                if "storage_opt" not in options or "storage-opt" not in str(error.explanation):
+                    raise
+                self.limits_storage = False
+                return self.create(wanted, image_ref)
+        return str(created["Id"])
+
+    def start_services(self, wanted: Wanted, composed: ComposedImage, home: Path) -> str:
+        """Start a task's services; return the id of the one that the agent works in."""
+        limits = wanted.limits
+        options: dict[str, Any] = {
+            "container_name": wanted.name,
+            "pids_limit": _PIDS,
+            "working_dir": str(wanted.workdir),
+        }
+        if limits.cpus is not None:
+            options["cpus"] = self._cpus(limits.cpus)
+        if limits.memory_mb is not None:
+            options["mem_limit"] = options["memswap_limit"] = f"{limits.memory_mb}m"
+        if limits.storage_mb is not None:
+            # Not found out by trying: a start that fails halfway costs too much.
+            self.limits_storage = can_limit_storage(self.info) is True
+            if self.limits_storage:
+                options["storage_opt"] = {"size": f"{limits.storage_mb}M"}
+        labels = {**self._labels_of(wanted), PROJECT_LABEL: wanted.name}
+        composed.start(wanted.name, home, labels, options, network=limits.network)
+        for found in containers_of(self._api(), wanted.name):
+            if found["Labels"].get("com.docker.compose.service") == MAIN:
+                return str(found["Id"])
+        raise LaunchError(f"docker: {composed.ref}: no container of {MAIN!r} was started")
+
+    def _cpus(self, asked: float) -> float:
+        return min(asked, float(self.info["NCPU"]))
+
+    def _labels_of(self, wanted: Wanted) -> dict[str, str]:
+        labels = {**self._labels, **Owner.current().labels(), f"{LABEL_PREFIX}trial": wanted.trial}
+        if wanted.limits.lifetime_sec is not None:
+            expires = time.time() + wanted.limits.lifetime_sec + _EXPIRY_MARGIN_SEC
+            labels[EXPIRES_LABEL] = str(int(expires))
+        return labels

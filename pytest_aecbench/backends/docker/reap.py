@@ -1,0 +1,122 @@
+"""Remove what trials made in the engine: at their end, or once their run is dead."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from docker.errors import APIError, NotFound
+
+from pytest_aecbench.backends.docker.engine import translated
+from pytest_aecbench.errors import BackendError
+from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = [
+    "EXPIRES_LABEL",
+    "KEPT_PREFIX",
+    "PROJECT_LABEL",
+    "containers_of",
+    "reap",
+    "remove",
+    "remove_project",
+]
+
+EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
+# What a trial of several services is made of: containers, networks and volumes.
+PROJECT_LABEL = f"{LABEL_PREFIX}project"
+# A container that was kept for its user is renamed to this; it is the user's then.
+KEPT_PREFIX = "aecbench-kept-"
+_RELEASE_SEC = 10.0
+
+
+def reap(api: Any, *, dry_run: bool) -> list[str]:
+    """Remove every container, network and volume of ours whose owner is dead; return the names."""
+    label = f"{LABEL_PREFIX}pid"
+    with translated(BackendError, "listing containers"):
+        containers = api.containers(all=True, filters={"label": label})
+    reaped, kept = [], set()
+    for container in containers:
+        name = (container["Names"] or [container["Id"][:12]])[0].lstrip("/")
+        if name.startswith(KEPT_PREFIX):
+            kept.add(container["Labels"].get(PROJECT_LABEL))
+        elif _is_left(container["Labels"]):
+            if not dry_run:
+                remove(api, container["Id"])
+            reaped.append(name)
+    for name, labels, drop in _networks_and_volumes(api, label):
+        if _is_left(labels) and labels[PROJECT_LABEL] not in kept:
+            if not dry_run:
+                _drop(name, drop)
+            reaped.append(name)
+    return sorted(reaped)
+
+
+def containers_of(api: Any, project: str) -> list[dict[str, Any]]:
+    """Return the containers of a trial's services."""
+    with translated(BackendError, "listing containers"):
+        found = api.containers(all=True, filters={"label": f"{PROJECT_LABEL}={project}"})
+    return list(found)
+
+
+def remove_project(api: Any, project: str) -> None:
+    """Remove a trial's services with their networks and volumes."""
+    for container in containers_of(api, project):
+        remove(api, container["Id"])
+    for name, _, drop in _networks_and_volumes(api, f"{PROJECT_LABEL}={project}"):
+        _drop(name, drop)
+
+
+def _networks_and_volumes(
+    api: Any, label: str
+) -> list[tuple[str, dict[str, str], Callable[[str], None]]]:
+    with translated(BackendError, "listing networks and volumes"):
+        networks = api.networks(filters={"label": label})
+        volumes = api.volumes(filters={"label": label})["Volumes"] or []
+    return [
+        *((one["Name"], one["Labels"], api.remove_network) for one in networks),
+        *((one["Name"], one["Labels"], api.remove_volume) for one in volumes),
+    ]
+
+
+def _drop(name: str, drop: Callable[[str], None]) -> None:
+    """Remove a network or volume as soon as the last container that has it lets it go."""
+    deadline = time.monotonic() + _RELEASE_SEC
+    with translated(BackendError, f"removing {name}"):
+        while True:
+            try:
+                drop(name)
+            except NotFound:
+                return
+            except APIError as error:
+                in_use = "active endpoints" in str(error) or "in use" in str(error)
+                if not in_use or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+
+
+def _is_left(labels: Mapping[str, str]) -> bool:
+    owner = Owner.from_labels(labels)
+    if owner is None:
+        return False
+    if owner.host == socket.gethostname():
+        return owner.is_dead()
+    expires = labels.get(EXPIRES_LABEL, "")  # all that can be told from another host
+    return expires.isdecimal() and int(expires) < time.time()
+
+
+def remove(api: Any, container: str) -> None:
+    """Remove a container at once, whatever it does; one that is no more is no error."""
+    with translated(BackendError, f"removing {container[:12]}"):
+        try:
+            api.remove_container(container, v=True, force=True)
+        except NotFound:
+            pass
+        except Exception as error:
+            if "is already in progress" not in str(error):
+                raise

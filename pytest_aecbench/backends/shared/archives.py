@@ -1,0 +1,219 @@
+"""Files as tar archives, on their way into a sandbox and out of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tarfile
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING
+
+from pytest_aecbench.backends.shared.collecting import tidy
+from pytest_aecbench.errors import BackendError, TransferError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["FILE_CAP", "TOTAL_CAP", "ArchiveWriter", "sandbox_path", "unpack"]
+
+# What is brought home of one file and of one directory, in bytes.
+FILE_CAP = 512 * 1024**2
+TOTAL_CAP = 4 * 1024**3
+
+_MAX_DEPTH = 64
+_KINDS = {tarfile.FIFOTYPE: "FIFO", tarfile.CHRTYPE: "device", tarfile.BLKTYPE: "device"}
+
+
+def sandbox_path(path: str) -> PurePosixPath:
+    """Check a path in a sandbox that something is to be put at."""
+    pure = PurePosixPath(path)
+    if not pure.is_absolute():
+        raise BackendError(f"sandbox path: {path!r} is not absolute; start it with '/'")
+    if ".." in pure.parts or "\0" in path or len(pure.parts) < 2:
+        raise BackendError(f"sandbox path: {path!r} is not valid; name a place below '/'")
+    return pure
+
+
+class ArchiveWriter:
+    """Writes an archive that is unpacked at ``/``; everything in it can be read by everyone."""
+
+    def __init__(self, file: IO[bytes], owner: int = 0) -> None:
+        # This format takes names in any bytes, of any length, and every tar reads it.
+        self._tar = tarfile.open(  # noqa: SIM115
+            fileobj=file, mode="w", format=tarfile.GNU_FORMAT, errors="surrogateescape"
+        )
+        self._owner = owner
+
+    def add(self, target: PurePosixPath, source: Path) -> None:
+        """Add the file or directory ``source`` with all that it holds."""
+        try:
+            self._add(str(target).lstrip("/"), source, Path(os.path.realpath(source)), top=True)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise TransferError(f"{source}: cannot be placed at {target}; {reason}") from None
+
+    def add_contents(self, target: PurePosixPath, source: Path) -> None:
+        """Add all that the directory ``source`` holds, but not the directory."""
+        for entry in sorted(os.listdir(source)):  # noqa: PTH208  (names alone)
+            self.add(target / entry, source / entry)
+
+    def add_directory(self, target: PurePosixPath, mode: int) -> None:
+        """Add an empty directory."""
+        info = tarfile.TarInfo(str(target).lstrip("/"))
+        info.type, info.mode = tarfile.DIRTYPE, mode
+        self._tar.addfile(info)
+
+    def add_link(self, target: PurePosixPath, points_to: PurePosixPath) -> None:
+        """Add a symbolic link."""
+        info = tarfile.TarInfo(str(target).lstrip("/"))
+        info.type, info.linkname = tarfile.SYMTYPE, str(points_to)
+        self._tar.addfile(info)
+
+    def _add(self, name: str, source: Path, root: Path, *, top: bool = False) -> None:
+        if source.is_symlink() and not top and _stays_within(source, root):
+            self._tar.addfile(self._info(name, source.lstat(), os.fspath(source.readlink())))
+            return
+        status = source.stat()
+        if stat.S_ISDIR(status.st_mode):
+            self._tar.addfile(self._info(name, status))
+            for entry in sorted(os.listdir(source)):  # noqa: PTH208  (names alone)
+                self._add(f"{name}/{entry}", source / entry, root)
+        elif stat.S_ISREG(status.st_mode):
+            with source.open("rb") as file:
+                self._tar.addfile(self._info(name, os.fstat(file.fileno())), file)
+
+    def _info(self, name: str, status: os.stat_result, link: str | None = None) -> tarfile.TarInfo:
+        info = tarfile.TarInfo(name)
+        info.mtime, info.uid, info.gid = int(status.st_mtime), self._owner, self._owner
+        info.mode = stat.S_IMODE(status.st_mode) | 0o444
+        if link is not None:
+            info.type, info.linkname = tarfile.SYMTYPE, link
+        elif stat.S_ISDIR(status.st_mode):
+            info.type, info.mode = tarfile.DIRTYPE, info.mode | 0o555
+        else:
+            info.size = status.st_size
+        return info
+
+    def close(self) -> None:
+        """End the archive."""
+        self._tar.close()
+
+
+def _stays_within(link: Path, root: Path) -> bool:
+    if link.readlink().is_absolute():
+        return False
+    return Path(os.path.realpath(link)).is_relative_to(root)
+
+
+def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
+    """Unpack an archive from a sandbox below ``directory``; return what was left out.
+
+    Nothing is written but regular files, directories and links that stay within ``directory``;
+    all of it can be read and removed by its owner.
+    """
+    unpacking = _Unpacking(directory)
+    reader = _Reader(iter(chunks))
+    try:
+        with tarfile.open(fileobj=reader, mode="r|", errors="surrogateescape") as tar:  # type: ignore[call-overload]
+            for member in tar:
+                if reader.seen + member.size > TOTAL_CAP:
+                    unpacking.skip(_parts(member.name), f"and what follows: over {TOTAL_CAP} bytes")
+                    break
+                unpacking.take(tar, member)
+    except tarfile.TarError as error:
+        raise TransferError(f"{directory.name}: cannot be unpacked; {error}") from None
+    except OSError as error:
+        raise TransferError(f"{directory}: {error.strerror or error}") from None
+    return unpacking.finish()
+
+
+class _Reader:
+    """A file object over chunks."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._buffer = bytearray()
+        self.seen = 0
+
+    def read(self, size: int) -> bytes:
+        while len(self._buffer) < size and (chunk := next(self._chunks, b"")):
+            self._buffer += chunk
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        self.seen += len(data)
+        return data
+
+
+class _Unpacking:
+    def __init__(self, directory: Path) -> None:
+        self._root = directory
+        self._directories: dict[tuple[str, ...], int] = {(): 0o700}
+        self._files: set[tuple[str, ...]] = set()
+        self._links: dict[tuple[str, ...], str] = {}
+        self._skipped: list[str] = []
+
+    def skip(self, parts: tuple[str, ...], reason: str) -> None:
+        name = os.fsencode("/".join(parts)).decode(errors="replace")
+        self._skipped.append(f"{name} ({reason})")
+
+    def take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        parts = _parts(member.name)
+        if not parts:
+            return
+        if member.name.startswith("/") or ".." in parts:
+            self.skip(parts, "name that leads outside")
+        elif parts[:-1] not in self._directories:
+            return  # below something that was left out
+        elif len(parts) > _MAX_DEPTH:
+            self.skip(parts, "nested too deeply")
+        elif member.isdir():
+            self._path(parts).mkdir()
+            self._directories[parts] = member.mode
+        elif member.issym():
+            self._links[parts] = member.linkname
+        elif member.islnk():
+            self._take_hard_link(parts, _parts(member.linkname))
+        elif member.isreg():
+            self._take_file(tar, member, parts)
+        else:
+            self.skip(parts, _KINDS.get(member.type, "unknown kind"))
+
+    def _take_file(
+        self, tar: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str, ...]
+    ) -> None:
+        if member.size > FILE_CAP:
+            self.skip(parts, f"over {FILE_CAP} bytes")
+            return
+        source = tar.extractfile(member)
+        assert source is not None
+        path = self._path(parts)
+        with path.open("xb") as target:
+            shutil.copyfileobj(source, target)
+            os.fchmod(target.fileno(), member.mode & 0o777 | stat.S_IRUSR)
+        with suppress(OverflowError, OSError):  # times that mean nothing here
+            os.utime(path, (member.mtime, member.mtime))
+        self._files.add(parts)
+
+    def _take_hard_link(self, parts: tuple[str, ...], other: tuple[str, ...]) -> None:
+        if other in self._files:
+            shutil.copy2(self._path(other), self._path(parts))
+            self._files.add(parts)
+        else:
+            self.skip(parts, "link to what was left out")
+
+    def finish(self) -> list[str]:
+        """Make the links, last so that nothing is written through one; return what was skipped."""
+        for parts, linkname in self._links.items():
+            self._path(parts).symlink_to(linkname)
+        for parts, mode in reversed(self._directories.items()):
+            self._path(parts).chmod(mode & 0o777 | stat.S_IRWXU)
+        return sorted([*self._skipped, *tidy(self._root)])
+
+    def _path(self, parts: tuple[str, ...]) -> Path:
+        return self._root.joinpath(*parts)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple(part for part in name.split("/") if part not in ("", "."))

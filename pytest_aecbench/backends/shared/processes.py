@@ -1,0 +1,183 @@
+"""Run one command to completion, under a deadline and with capped output."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING
+
+from pytest_aecbench.backends import BackendExecutionResult
+from pytest_aecbench.backends.shared.output import CappedOutput
+from pytest_aecbench.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["run"]
+
+_CHUNK = 1024 * 1024  # no less than a pipe holds, so that one read empties it
+_POLL_SEC = 0.02
+_KILL_SEC = 1.0
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    kill: Callable[[int], None],
+    cwd: Path | None = None,
+    stdin: IO[bytes] | None = None,
+    timeout_sec: float | None = None,
+    on_start: Callable[[int], object] | None = None,
+    on_output: Callable[[bytes], object] | None = None,
+) -> BackendExecutionResult:
+    """Run ``argv``, calling ``kill`` with its process id at the deadline or when interrupted.
+
+    What it leaves running keeps its output streams and may go on writing to them.
+    """
+    started = time.monotonic()
+    streams = (_Stream(on_output), _Stream(on_output))
+    try:
+        process = _start(argv, streams, env=env, cwd=cwd, stdin=stdin)
+        try:
+            if on_start:
+                on_start(process.pid)
+            exited = _pump(process, streams, None if timeout_sec is None else started + timeout_sec)
+        except BaseException:
+            _end(process, kill)
+            raise
+        if not exited:
+            _end(process, kill)
+        for stream in streams:
+            stream.read()
+        return BackendExecutionResult(
+            returncode=_as_shells_say(process.returncode) if exited else None,
+            stdout=streams[0].text(),
+            stderr=streams[1].text(),
+            timed_out=not exited,
+            duration_sec=time.monotonic() - started,
+            truncated=any(stream.left_out for stream in streams),
+        )
+    finally:
+        _let_go(streams)
+
+
+def _start(
+    argv: Sequence[str],
+    streams: tuple[_Stream, _Stream],
+    *,
+    env: Mapping[str, str],
+    cwd: Path | None,
+    stdin: IO[bytes] | None,
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=stdin or subprocess.DEVNULL,
+            stdout=streams[0].writer,
+            stderr=streams[1].writer,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,  # a Ctrl-C at the terminal is ours to answer
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise BackendError(f"command: cannot be started; {reason}") from None
+    finally:
+        for stream in streams:
+            os.close(stream.writer)
+
+
+def _as_shells_say(returncode: int) -> int:
+    """Return 128 and the signal's number for a process that a signal ended."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+def _end(process: subprocess.Popen[bytes], kill: Callable[[int], None]) -> None:
+    kill(process.pid)
+    with suppress(subprocess.TimeoutExpired):  # one that even SIGKILL cannot end yet
+        process.wait(_KILL_SEC)
+
+
+def _pump(
+    process: subprocess.Popen[bytes], streams: tuple[_Stream, _Stream], deadline: float | None
+) -> bool:
+    """Read both streams until the process has ended; False when the deadline came first."""
+    with selectors.DefaultSelector() as selector:
+        for stream in streams:
+            selector.register(stream.reader, selectors.EVENT_READ, stream)
+        ended = _pidfd(process.pid)
+        if ended is not None:
+            selector.register(ended, selectors.EVENT_READ)
+        try:
+            while process.poll() is None:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                if ended is None:
+                    left = _POLL_SEC if left is None else min(left, _POLL_SEC)
+                for key, _ in selector.select(left):
+                    if isinstance(key.data, _Stream) and not key.data.read():
+                        selector.unregister(key.fd)
+        finally:
+            if ended is not None:
+                os.close(ended)
+    return True
+
+
+def _pidfd(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when the process ends, where there are such."""
+    pidfd_open: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
+    with suppress(OSError):
+        return pidfd_open(pid) if pidfd_open else None
+    return None
+
+
+class _Stream(CappedOutput):
+    """One output pipe and the bytes kept of it."""
+
+    def __init__(self, on_output: Callable[[bytes], object] | None) -> None:
+        super().__init__()
+        self._on_output = on_output
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        self.open = True
+
+    def read(self) -> bool:
+        """Take what the pipe holds now; False once every writer is gone."""
+        with suppress(BlockingIOError):
+            chunk = os.read(self.reader, _CHUNK) if self.open else b""
+            self.open = bool(chunk)
+            if chunk and self._on_output:
+                self._on_output(chunk)
+            self.keep(chunk)
+        return self.open
+
+
+def _let_go(streams: Sequence[_Stream]) -> None:
+    """Close the pipes; those that background processes still write to are emptied until then."""
+    lingering = [stream.reader for stream in streams if stream.read()]
+    for stream in streams:
+        if not stream.open:
+            os.close(stream.reader)
+    if lingering:
+        reader = threading.Thread(
+            target=_discard, args=(lingering,), name="aec-output", daemon=True
+        )
+        reader.start()
+
+
+def _discard(readers: list[int]) -> None:
+    with selectors.DefaultSelector() as selector:
+        for reader in readers:
+            selector.register(reader, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                if not os.read(key.fd, _CHUNK):
+                    selector.unregister(key.fd)
+                    os.close(key.fd)

@@ -1,0 +1,46 @@
+"""What a sandbox has in common with the host, found out by trying."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_aecbench.backends.sandbox import Sandbox
+
+__all__ = ["shares_host_files", "writes_to_host"]
+
+# Leaves a file in every directory where programs, modules and settings may be, and says where.
+_LEAVE = r"""
+IFS=: read -ra path <<<"$PATH"
+while IFS= read -r dir; do path+=("$dir"); done < <(python3 -c '
+import json, os, site, sys
+print(os.path.dirname(os.path.dirname(json.__file__)), site.getusersitepackages(), sep="\n")
+print(*sys.path, sep="\n")
+' 2>/dev/null)
+for dir in "${path[@]}" "$HOME" /etc /opt /tmp /usr/bin /usr/local/bin; do
+  [[ $dir == /* ]] && (: > "$dir/$name") 2>/dev/null && printf '%s\n' "$dir/$name"
+done
+"""
+_REMOVE = 'while IFS= read -r file; do rm -f -- "$file"; done <<<"$files"'
+
+
+def shares_host_files(sandbox: Sandbox) -> bool:
+    """Tell a sandbox that sees the host's files from one with its own."""
+    installed = shlex.quote(str(Path(pytest.__file__).resolve()))
+    return sandbox.execute(f"test -e {installed}").returncode == 0
+
+
+def writes_to_host(sandbox: Sandbox) -> bool:
+    """Tell a sandbox whose programs and settings are the host's own, for all to suffer from."""
+    name = f".aecbench-{secrets.token_hex(8)}"
+    left = sandbox.execute(_LEAVE, env={"name": name}).stdout
+    try:
+        return any(os.path.lexists(path) for path in left.splitlines())
+    finally:
+        sandbox.execute(_REMOVE, env={"files": left})

@@ -1,0 +1,164 @@
+"""How a check is made: with the fixtures of a trial, each set up when it is asked for."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_aecbench.agents.spec import AgentSpec
+from pytest_aecbench.checks import Finding, NotApplicableError, Problem
+from pytest_aecbench.errors import TaskError, VerifierError
+from pytest_aecbench.trials import stages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_aecbench.agents import AgentResult
+    from pytest_aecbench.backends import ComputeBackend
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.tasks.task import Task
+    from pytest_aecbench.trials.reward import Reward
+    from pytest_aecbench.trials.trial import Trial
+
+__all__ = ["Rehearsal", "agent_of", "run_check"]
+
+# The module of each check that is not an exploit; its function has the check's name.
+_HOMES = {
+    "structure": "files",
+    "instruction": "files",
+    "image": "image",
+    "secrecy": "secrecy",
+    "leaks": "leaks",
+    "solution": "rewards",
+    "empty": "rewards",
+    "golden_pass": "rewards",
+    "golden_fail": "rewards",
+    "deterministic": "verifier",
+    "offline": "verifier",
+    "timely": "verifier",
+    "writes": "verifier",
+    "malformed": "malformed",
+}
+_SOLVED = ("leaks", "solution", "deterministic", "offline", "timely", "writes", "malformed")
+_NO_REWARD = (
+    "let the verifier write /logs/verifier/reward.json whatever it finds; "
+    "what it printed says where it stopped"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a check has to work with: its task, and all that a trial of it would have."""
+
+    directory: Path
+    fixture: Callable[[str], Any]
+
+    @property
+    def task(self) -> Task:
+        """The task."""
+        return cast("Task", self.fixture("aec_task"))
+
+    @property
+    def trial(self) -> Trial:
+        """The attempt under way."""
+        return cast("Trial", self.fixture("aec_trial"))
+
+    @property
+    def backend(self) -> ComputeBackend:
+        """The backend."""
+        return cast("ComputeBackend", self.fixture("aec_backend"))
+
+    @property
+    def image(self) -> str:
+        """The task's image, built by now."""
+        return cast("str", self.fixture("aec_image"))
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The one sandbox that fixtures make."""
+        return cast("Sandbox", self.fixture("aec_sandbox"))
+
+    def execute(self) -> AgentResult:
+        """Let the check's agent work in the sandbox."""
+        return cast("AgentResult", self.fixture("aec_execution"))
+
+    def earn(self) -> Reward:
+        """Let the check's agent work, and verify as in any trial."""
+        return cast("Reward", self.fixture("aec_reward"))
+
+    def verify(self) -> Reward:
+        """Verify what the sandbox holds now, as often as it takes."""
+        return stages.verify(self.trial, self.sandbox, self.backend, self.image)
+
+    @contextmanager
+    def another(
+        self, *, network: bool | None = None, workspace: Path | None = None
+    ) -> Iterator[tuple[Trial, Sandbox]]:
+        """Start a further sandbox, with an attempt of its own, that holds ``workspace``."""
+        trial = replace(self.trial, trial_id=str(uuid.uuid4()), timing={}, warnings=[])
+        stages.stage_inputs(trial)
+        if workspace is not None:
+            shutil.copytree(workspace, trial.workspace_dir, symlinks=True, dirs_exist_ok=True)
+        sandbox = stages.launch(
+            trial, self.backend, self.image, trial.workspace_dir, network=network
+        )
+        try:
+            yield trial, sandbox
+        finally:
+            sandbox.close()
+
+
+def agent_of(check: str) -> AgentSpec:
+    """Return the agent whose attempt the check looks at."""
+    name = check.removeprefix("exploit:")
+    if name != check:
+        return AgentSpec(name, "pytest_aecbench.checks.exploits.ExploitAgent", model=name)
+    if check.startswith("golden_"):
+        return AgentSpec(name, "pytest_aecbench.checks.rewards.GoldenAgent", model=name)
+    harness = "oracle" if check in _SOLVED else "nop"
+    return AgentSpec(harness, harness)
+
+
+def run_check(name: str, rehearsal: Rehearsal) -> Finding | None:
+    """Make one check.
+
+    Raises:
+        NotApplicableError: the task allows what it would find, or it cannot be made here.
+        BackendError: the infrastructure failed, which says nothing about the task.
+
+    """
+    allowed = _allowed(rehearsal)
+    if name in allowed:
+        raise NotApplicableError("metadata.check_allow leaves it out")
+    if name in _SOLVED and name != "solution" and rehearsal.task.solution_script is None:
+        raise NotApplicableError("it takes a solution; check[solution] says what is missing")
+    try:
+        problems = list(_function(name)(rehearsal))
+    except VerifierError as error:
+        problems = [Problem(f"the verifier gave no reward: {error}", _NO_REWARD)]
+    problems = [problem for problem in problems if not _is_allowed(name, problem, allowed)]
+    return Finding(tuple(problems)) if problems else None
+
+
+def _function(name: str) -> Callable[[Rehearsal], Iterable[Problem]]:
+    module = import_module(f"pytest_aecbench.checks.{_HOMES.get(name, 'exploits')}")
+    found = getattr(module, name if name in _HOMES else "exploit")
+    return cast("Callable[[Rehearsal], Iterable[Problem]]", found)
+
+
+def _allowed(rehearsal: Rehearsal) -> tuple[str, ...]:
+    try:
+        return rehearsal.task.config.metadata.check_allow
+    except TaskError:
+        return ()
+
+
+def _is_allowed(name: str, problem: Problem, allowed: Iterable[str]) -> bool:
+    """Tell whether the task allows the problem: its key, or a path that it lies below."""
+    key = f"{name}:{problem.key}"
+    return any(key == entry or key.startswith(f"{entry.rstrip('/')}/") for entry in allowed)

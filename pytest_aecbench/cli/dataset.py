@@ -1,0 +1,285 @@
+"""``aec-bench dataset``: make, list, check, compare and pass on datasets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_problem
+from pytest_aecbench.cli.project import project_settings
+
+if TYPE_CHECKING:
+    from pytest_aecbench.datasets.manifest import Manifest
+    from pytest_aecbench.datasets.store import Datasets
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Named, versioned, content-hashed sets of tasks.", no_args_is_help=True)
+
+Ref = Annotated[
+    str, typer.Argument(metavar="NAME[@VERSION]", help="Without a version, the highest.")
+]
+
+
+def _datasets() -> Datasets:
+    from pytest_aecbench.datasets.store import Datasets
+
+    return Datasets(project_settings().datasets_root)
+
+
+def _load(text: str) -> Manifest:
+    datasets = _datasets()
+    return datasets.load(datasets.find(text, "dataset"))
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What to call the dataset.")],
+    version: Annotated[str, typer.Option(help="A semantic version, such as 1.0.0.")],
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Only tasks whose id matches, as 'electrical/*'."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="No tasks whose id matches.")
+    ] = None,
+    domain: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only tasks of this domain.")
+    ] = None,
+    difficulty: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LEVEL", help="Only tasks of this difficulty, such as easy."),
+    ] = None,
+    lifecycle: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Only tasks in this state, such as active."),
+    ] = None,
+    holdout: Annotated[bool, typer.Option("--holdout", help="Held-out tasks, too.")] = False,
+    checked: Annotated[
+        bool, typer.Option("--checked", help="Refuse tasks that no check has found to be sound.")
+    ] = False,
+    summary: Annotated[str, typer.Option(help="What it is, in a sentence.")] = "",
+    purpose: Annotated[str, typer.Option(help="What it is for.")] = "",
+    standard: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A standard that its tasks apply.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a dataset of tasks as they are now. It never changes afterwards.
+
+    Options that are given several times add up; different ones must all hold.
+
+    Example: aec-bench dataset create electrical --version 1.0.0 --include 'electrical/*'
+    """
+    from pytest_aecbench.datasets.create import check_soundness, entry_of, selected_tasks
+    from pytest_aecbench.datasets.manifest import Manifest
+    from pytest_aecbench.datasets.names import check_version, parse_ref
+    from pytest_aecbench.errors import SettingsError
+    from pytest_aecbench.tasks.selection import Selection
+
+    check_choices(difficulty or (), ("easy", "hard", "medium"), "--difficulty")
+    check_choices(lifecycle or (), ("active", "deprecated", "proposed", "retired"), "--lifecycle")
+    settings = project_settings()
+    ref = parse_ref(f"{name}@{check_version(version, '--version')}", "NAME")
+    selection = Selection(
+        include_patterns=tuple(include or ()),
+        exclude_patterns=tuple(exclude or ()),
+        domains=tuple(domain or ()),
+        difficulties=tuple(difficulty or ()),
+        lifecycle=tuple(lifecycle or ()),
+    )
+    selected = list(selected_tasks(selection, settings.tasks_root))
+    kept = [task for task in selected if holdout or task.visibility == "public"]
+    tasks_root = Path(os.path.normpath(settings.tasks_root))
+    inside = tasks_root.is_relative_to(settings.root)
+    base = tasks_root.relative_to(settings.root) if inside else Path(tasks_root.name)
+    if not kept:
+        raise SettingsError(
+            f"{name}: no task in {settings.shown(settings.tasks_root)} is asked for; "
+            "a dataset needs at least one"
+        )
+    if checked:
+        check_soundness(kept, settings.ledger_root)
+    tasks = [entry_of(task, (base / task.task_id).as_posix()) for task in kept]
+    manifest = Manifest.of(
+        ref.name, version, tasks, summary=summary, purpose=purpose, standards=standard or ()
+    )
+    path = _datasets().add(manifest)
+    if as_json:
+        print_json(manifest.model_dump(mode="json"))
+    else:
+        typer.echo(f"{manifest.ref}: {_count(len(tasks), 'task')}, {manifest.content_hash}")
+        if left_out := len(selected) - len(kept):
+            typer.echo(f"left out: {_count(left_out, 'held-out task')}; --holdout takes them in")
+        typer.echo(f"in {settings.shown(path)}")
+
+
+@app.command("list")
+def list_datasets(as_json: AsJson = False) -> None:
+    """List the datasets there are, from the lowest version to the highest.
+
+    Example: aec-bench dataset list
+    """
+    from pytest_aecbench.errors import SettingsError
+
+    datasets, manifests = _datasets(), []
+    for ref in datasets.refs():
+        try:
+            manifests.append(datasets.load(ref))
+        except SettingsError as error:
+            print_problem(error)
+    if as_json:
+        print_json([_outline(manifest) for manifest in manifests])
+        return
+    if not manifests:
+        typer.echo(f"no datasets in {project_settings().shown(datasets.root)}")
+    width = max((len(manifest.ref) for manifest in manifests), default=0)
+    for manifest in manifests:
+        about = manifest.description
+        typer.echo(
+            f"{manifest.ref:{width}}  {about.task_count:>5} tasks  "
+            f"{manifest.created_at:%Y-%m-%d}  {', '.join(about.domains)}"
+        )
+
+
+@app.command()
+def info(dataset: Ref, as_json: AsJson = False) -> None:
+    """Show what a dataset is and which tasks it has.
+
+    Example: aec-bench dataset info electrical@1.0.0
+    """
+    manifest = _load(dataset)
+    if as_json:
+        print_json(manifest.model_dump(mode="json"))
+        return
+    about = manifest.description
+    difficulties = about.difficulty_distribution.items()
+    shown = {
+        "dataset": manifest.ref,
+        "hash": manifest.content_hash,
+        "created": f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC",
+        "summary": about.summary,
+        "purpose": about.purpose,
+        "standards": ", ".join(about.standards),
+        "domains": ", ".join(about.domains),
+        "difficulties": ", ".join(f"{name} {count}" for name, count in difficulties),
+        "tasks": str(about.task_count),
+    }
+    for key, value in shown.items():
+        if value:
+            typer.echo(f"{key + ':':<14}{value}")
+    for task in manifest.tasks:
+        held_out = ", held out" if task.visibility == "holdout" else ""
+        typer.echo(f"  {task.task_id} ({task.difficulty or 'unspecified'}{held_out})")
+
+
+@app.command()
+def validate(dataset: Ref, as_json: AsJson = False) -> None:
+    """Compare a dataset with the tasks on disk; exit with 1 if they differ.
+
+    Example: aec-bench dataset validate electrical@1.0.0
+    """
+    from pytest_aecbench.datasets.drift import drift
+
+    manifest = _load(dataset)
+    changes = drift(manifest, project_settings().tasks_root)
+    if as_json:
+        print_json({"dataset": manifest.ref, "valid": not changes, "changes": changes})
+    else:
+        for change in changes:
+            typer.echo(change)
+        if not changes:
+            typer.echo(f"{manifest.ref}: {_count(len(manifest.tasks), 'task')}, all as they were")
+    if changes:
+        raise typer.Exit(1)
+
+
+@app.command("export")
+def export_archive(
+    dataset: Ref,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: NAME-VERSION.tar.gz here.")
+    ] = None,
+    holdout: Annotated[
+        bool, typer.Option("--holdout", help="Export it although it has held-out tasks.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a dataset and its tasks into an archive; the same content gives the same bytes.
+
+    Example: aec-bench dataset export electrical@1.0.0 -o electrical.tar.gz
+    """
+    from pytest_aecbench.datasets.archive import write_archive
+    from pytest_aecbench.errors import SettingsError
+
+    datasets = _datasets()
+    ref = datasets.find(dataset, "dataset")
+    manifest = datasets.load(ref)
+    held_out = sum(task.visibility == "holdout" for task in manifest.tasks)
+    if held_out and not holdout:
+        raise SettingsError(
+            f"{ref}: {_count(held_out, 'task')} held out would be given away; "
+            "export a dataset without them, or use --holdout"
+        )
+    target = output or Path(f"{ref.name}-{ref.version}.tar.gz")
+    write_archive(manifest, datasets.read(ref), project_settings().tasks_root, target)
+    if as_json:
+        print_json({"dataset": manifest.ref, "archive": str(target)})
+    else:
+        typer.echo(f"{manifest.ref}: {_count(len(manifest.tasks), 'task')} in {target}")
+
+
+@app.command("import")
+def import_archive(
+    archive: Annotated[Path, typer.Argument(help="What 'dataset export' wrote.")],
+    as_json: AsJson = False,
+) -> None:
+    """Take in a dataset and its tasks from an archive, all or nothing, once all hashes are right.
+
+    Tasks that are there stay as they are; if one of them differs, nothing is taken in.
+
+    Example: aec-bench dataset import electrical.tar.gz
+    """
+    from pytest_aecbench.datasets.importer import import_dataset
+
+    settings = project_settings()
+    manifest, new = import_dataset(archive, _datasets(), settings.tasks_root)
+    if as_json:
+        print_json({"dataset": manifest.ref, "new_tasks": new})
+    else:
+        there = len(manifest.tasks) - len(new)
+        typer.echo(f"{manifest.ref}: {_count(len(new), 'new task')}, {there} there already")
+
+
+@app.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A")],
+    after: Annotated[str, typer.Argument(metavar="B")],
+    as_json: AsJson = False,
+) -> None:
+    """Show which tasks and files dataset B adds to, removes from or changes in dataset A.
+
+    Example: aec-bench dataset diff electrical@1.0.0 electrical@1.1.0
+    """
+    from pytest_aecbench.datasets.drift import differences
+
+    old, new = _load(before), _load(after)
+    changes = differences(old, new)
+    if as_json:
+        print_json({"before": old.ref, "after": new.ref, "changes": changes})
+        return
+    for change in changes:
+        typer.echo(change)
+    if not changes:
+        typer.echo(f"{old.ref} and {new.ref} have the same tasks")
+
+
+def _outline(manifest: Manifest) -> dict[str, object]:
+    return manifest.model_dump(mode="json", exclude={"tasks"})
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

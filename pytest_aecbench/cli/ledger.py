@@ -1,0 +1,328 @@
+"""``aec-bench ledger``: what the records say, one by one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from pytest_aecbench.cli.console import (
+    AsJson,
+    check_choices,
+    print_json,
+    print_problem,
+    print_table,
+    printable,
+)
+from pytest_aecbench.cli.project import project_settings
+from pytest_aecbench.errors import LedgerError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_aecbench.ledger.record import TrialRecord
+
+__all__ = ["Dataset", "Domain", "Since", "app", "load"]
+
+app = typer.Typer(help="Experiments and the records of their trials.", no_args_is_help=True)
+
+Experiment = Annotated[str | None, typer.Option(help="Only this experiment.")]
+Agent = Annotated[str | None, typer.Option(help="Only this agent.")]
+Task = Annotated[str | None, typer.Option(help="Only tasks whose id matches, as 'civil/*'.")]
+Domain = Annotated[str | None, typer.Option(help="Only this domain.")]
+Outcome = Annotated[str | None, typer.Option(help="Only passed, failed, error or unverified.")]
+Dataset = Annotated[str | None, typer.Option(help="Only trials of this NAME[@VERSION].")]
+Since = Annotated[str | None, typer.Option(help="Only what began since a date, or 7d, 12h, 30m.")]
+
+_FORMATS = ("csv", "jsonl")
+_KEY_WIDTH = 36
+_MAX_BYTES = 64 << 20
+_COLUMNS = (
+    "experiment_id",
+    "trial_id",
+    "trial_key",
+    "run_id",
+    "task_id",
+    "task_digest",
+    "domain",
+    "difficulty",
+    "visibility",
+    "dataset",
+    "dataset_drifted",
+    "agent",
+    "harness",
+    "model",
+    "repetition",
+    "attempt",
+    "backend",
+    "outcome",
+    "validity",
+    "reward",
+    "threshold",
+    "passed",
+    "error_cause",
+    "agent_status",
+    "started_at",
+    "finished_at",
+    "duration_sec",
+    "tokens_in",
+    "tokens_out",
+    "tokens_cache_read",
+    "tokens_cache_write",
+    "usd",
+)
+
+
+def load(
+    experiment: str | None,
+    *,
+    agent: str | None = None,
+    task: str | None = None,
+    domain: str | None = None,
+    outcome: str | None = None,
+    dataset: str | None = None,
+    since: str | None = None,
+    where: str = "--experiment",
+) -> list[TrialRecord]:
+    """Return the records that the options ask for; say which files hold none."""
+    from pytest_aecbench.ledger.query import OUTCOMES, Query, parse_since
+    from pytest_aecbench.ledger.store import Ledger
+    from pytest_aecbench.settings import find_experiment
+
+    check_choices([outcome] if outcome else (), OUTCOMES, "--outcome")
+    query = Query(
+        agent, task, domain, outcome, dataset, parse_since(since, "--since") if since else None
+    )
+    root = project_settings().ledger_root
+    chosen = find_experiment(root, experiment, where) if experiment else None
+    loaded = Ledger(root).load(chosen)
+    for problem in loaded.problems:
+        print_problem(f"{problem}; skipped")
+    return query.select(loaded.records)
+
+
+@app.command("list")
+def list_records(
+    experiment: Experiment = None,
+    agent: Agent = None,
+    task: Task = None,
+    domain: Domain = None,
+    outcome: Outcome = None,
+    dataset: Dataset = None,
+    since: Since = None,
+    trials: Annotated[
+        bool, typer.Option("--trials", help="A line per attempt of a trial, not per experiment.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List experiments, or with --trials what happened in them, the oldest first.
+
+    Example: aec-bench ledger list --trials --outcome error --since 7d
+    """
+    records = load(
+        experiment,
+        agent=agent,
+        task=task,
+        domain=domain,
+        outcome=outcome,
+        dataset=dataset,
+        since=since,
+    )
+    rows = list(_trial_rows(records) if trials else _experiment_rows(records))
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(list(rows[0]), (list(row.values()) for row in rows))
+    else:
+        typer.echo(f"nothing in {project_settings().shown(project_settings().ledger_root)}")
+
+
+def _experiment_rows(records: Iterable[TrialRecord]) -> Iterator[dict[str, object]]:
+    from pytest_aecbench.ledger.query import outcome_of
+
+    experiments: dict[str, list[TrialRecord]] = {}
+    for record in records:
+        experiments.setdefault(record.experiment_id, []).append(record)
+    for experiment_id, attempts in experiments.items():
+        outcomes = [outcome_of(record) for record in attempts]
+        yield {
+            "experiment": experiment_id,
+            "started": f"{attempts[0].timing.started_at:%Y-%m-%d %H:%M}",
+            "attempts": len(attempts),
+            "passed": outcomes.count("passed"),
+            "failed": outcomes.count("failed"),
+            "error": outcomes.count("error"),
+            "agents": ", ".join(sorted({record.agent.name for record in attempts})),
+        }
+
+
+def _trial_rows(records: Iterable[TrialRecord]) -> Iterator[dict[str, object]]:
+    from pytest_aecbench.ledger.query import outcome_of
+
+    for record in records:
+        error, reward = record.evaluation.error, record.evaluation.reward
+        yield {
+            "trial": record.trial_id,
+            "started": f"{record.timing.started_at:%Y-%m-%d %H:%M}",
+            "outcome": outcome_of(record) if error is None else f"error ({error.cause})",
+            "reward": "-" if reward is None else f"{reward:.4g}",
+            "name": f"{record.task.task_id}[{record.agent.name}-{record.repetition}]",
+            "experiment": record.experiment_id,
+        }
+
+
+@app.command()
+def show(
+    trial: Annotated[str, typer.Argument(help="A trial's id, or the beginning of one.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show everything that is known of one attempt of a trial, and where its files are.
+
+    Example: aec-bench ledger show 3f0c9a52
+    """
+    record, path = _find(trial)
+    if as_json:
+        print_json(record.model_dump(mode="json"))
+        return
+    settings = project_settings()
+    for key, value in _flat(record.model_dump(mode="json", exclude={"outputs"})):
+        _print_pair(key, value)
+    outputs = record.outputs
+    _print_pair("record", settings.shown(path))
+    if outputs.output_path:
+        _print_pair("output", outputs.output_path)
+    for file in outputs.files:
+        gone = "" if (settings.root / (outputs.jobs_dir or "") / file.path).exists() else ", gone"
+        where = f"{outputs.jobs_dir}/{file.path}"
+        _print_pair("file", f"{where} ({file.size} bytes{gone})")
+    for line in (outputs.output_excerpt or "").splitlines():
+        typer.echo(f"  {printable(line)}")
+
+
+def _print_pair(key: str, value: object) -> None:
+    typer.echo(f"{printable(key):<{_KEY_WIDTH}} {printable(value)}")
+
+
+def _find(prefix: str) -> tuple[TrialRecord, Path]:
+    from pytest_aecbench.datasets.store import read_regular
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.store import Ledger
+
+    root = project_settings().ledger_root
+    found = [
+        path
+        for experiment in Ledger(root).experiments()
+        for path in sorted((root / experiment).glob("*.json"))
+        if path.stem.startswith(prefix) and not path.name.startswith(".")
+    ]
+    if not prefix or not found:
+        raise SettingsError(
+            f"TRIAL: {prefix!r} is no trial in {root}; 'aec-bench ledger list --trials' lists them"
+        )
+    if len(found) > 1:
+        names = ", ".join(path.stem for path in found[:5])
+        raise SettingsError(f"TRIAL: {prefix!r} begins {len(found)} ids; use more of one: {names}")
+    try:
+        return TrialRecord.from_json(read_regular(found[0], _MAX_BYTES)), found[0]
+    except LedgerError as error:
+        raise LedgerError(f"{found[0]}: {error}") from None
+
+
+def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield what is known, by its dotted key."""
+    for key, value in data.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value:
+            yield f"{prefix}{key}", json.dumps(value, ensure_ascii=False)
+        elif value not in (None, []):
+            yield f"{prefix}{key}", value
+
+
+@app.command("export")
+def export_records(
+    experiment: Experiment = None,
+    agent: Agent = None,
+    task: Task = None,
+    domain: Domain = None,
+    outcome: Outcome = None,
+    dataset: Dataset = None,
+    since: Since = None,
+    output_format: Annotated[
+        str, typer.Option("--format", help="jsonl (whole records) or csv (a row for each).")
+    ] = "jsonl",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file; else to the terminal.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
+) -> None:
+    """Write records for other programs, the oldest first.
+
+    Example: aec-bench ledger export --experiment nightly --format csv -o nightly.csv
+    """
+    check_choices([output_format], _FORMATS, "--format")
+    records = load(
+        experiment,
+        agent=agent,
+        task=task,
+        domain=domain,
+        outcome=outcome,
+        dataset=dataset,
+        since=since,
+    )
+    text = io.StringIO(newline="")
+    if output_format == "csv" and not as_json:
+        _write_csv(text, records)
+    else:
+        text.writelines(f"{record.model_dump_json()}\n" for record in records)
+    if output is None:
+        sys.stdout.write(text.getvalue())
+        return
+    try:
+        output.write_text(text.getvalue(), encoding="utf-8", newline="")
+    except OSError as error:
+        raise SettingsError(f"{output}: cannot be written, {error.strerror}") from None
+
+
+def _write_csv(file: IO[str], records: Iterable[TrialRecord]) -> None:
+    writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(map(_csv_row, records))
+
+
+def _csv_row(record: TrialRecord) -> dict[str, object]:
+    from pytest_aecbench.ledger.query import outcome_of
+
+    task, agent, timing = record.task, record.agent, record.timing
+    evaluation, dataset = record.evaluation, record.dataset
+    return {
+        **{name: getattr(record, name) for name in ("experiment_id", "trial_id", "trial_key")},
+        **{name: getattr(record, name) for name in ("run_id", "repetition", "attempt")},
+        **record.cost.model_dump(),
+        "task_id": task.task_id,
+        "task_digest": task.digest,
+        "domain": task.domain,
+        "difficulty": task.difficulty,
+        "visibility": task.visibility,
+        "dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
+        "dataset_drifted": dataset.drifted if dataset else None,
+        "agent": agent.name,
+        "harness": agent.harness,
+        "model": agent.model,
+        "backend": record.environment.backend,
+        "outcome": outcome_of(record),
+        "validity": evaluation.validity,
+        "reward": evaluation.reward,
+        "threshold": evaluation.threshold,
+        "passed": evaluation.passed,
+        "error_cause": evaluation.error.cause if evaluation.error else None,
+        "agent_status": record.agent_result.status if record.agent_result else None,
+        "started_at": timing.started_at.isoformat(),
+        "finished_at": timing.finished_at.isoformat(),
+        "duration_sec": (timing.finished_at - timing.started_at).total_seconds(),
+    }

@@ -1,0 +1,92 @@
+"""``aec-bench reap``: remove what dead runs left, and record the trials that died with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pytest_aecbench.cli.console import AsJson, print_json
+from pytest_aecbench.cli.project import project_settings
+
+if TYPE_CHECKING:
+    from pytest_aecbench.host.runs import Lease
+
+__all__ = ["reap"]
+
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what there is; change nothing.")]
+_Backend = Annotated[
+    str | None,
+    typer.Option("--backend", metavar="NAME", help="Only this backend, which has to be at hand."),
+]
+
+
+def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = False) -> None:
+    """Remove what dead runs left on this machine, whichever directory they ran in.
+
+    A trial that died with its run gets its record. What belongs to a run that is alive, or to
+    another host, is left alone. A backend that is not at hand is passed over, unless it is named.
+    Vendors are asked with the keys of the environment, or of aec-bench.toml's compute tables.
+
+    Example: aec-bench reap --dry-run
+    """
+    from pytest_aecbench.backends import BACKENDS, make_backend
+    from pytest_aecbench.errors import AecBenchError
+    from pytest_aecbench.host import runs as leases
+
+    settings = project_settings()
+    removed: dict[str, list[str]] = {}
+    passed_over: dict[str, str] = {}
+    for name in [backend] if backend else sorted(BACKENDS):
+        try:
+            made = make_backend(name, "--backend", settings.options_of(name))
+            if clean_up := getattr(made, "reap", None):
+                removed[name] = clean_up(dry_run=dry_run)
+        except AecBenchError as error:
+            if backend is not None:
+                raise
+            passed_over[name] = str(error)
+    recorded = []
+    for lease in leases.dead():
+        try:
+            recorded += _record(lease, dry_run=dry_run)
+        except AecBenchError as error:
+            passed_over[str(lease.ledger_root)] = str(error)
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "removed": removed,
+                "passed_over": passed_over,
+                "recorded": recorded,
+            }
+        )
+        return
+    verb = "would remove" if dry_run else "removed"
+    for name, things in removed.items():
+        typer.echo(f"{name}: {f'{verb} ' + ', '.join(things) if things else 'nothing was left'}")
+    for name, reason in passed_over.items():
+        typer.echo(f"{name}: passed over; {reason}")
+    verb = "would record" if dry_run else "recorded"
+    for trial in recorded:
+        typer.echo(f"{verb} {trial['task_id']} ({trial['agent']}) in {trial['experiment']}")
+
+
+def _record(lease: Lease, *, dry_run: bool) -> list[dict[str, str]]:
+    """Keep the records of trials that died with a run; return what they are about."""
+    from pytest_aecbench.host import runs as leases
+    from pytest_aecbench.ledger import journal as underway
+
+    recorded = [
+        {
+            "trial_id": record.trial_id,
+            "task_id": record.task.task_id,
+            "agent": record.agent.name,
+            "experiment": str(lease.ledger_root / record.experiment_id),
+        }
+        for record in underway.recover(lease.ledger_root, dry_run=dry_run)
+    ]
+    # Its workers may outlive a run a little, and leave more to record when they end.
+    if not dry_run and underway.is_quiet(lease.ledger_root):
+        leases.end(lease.run_id)
+    return recorded

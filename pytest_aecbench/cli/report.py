@@ -1,0 +1,332 @@
+"""``aec-bench report``: what the records say together."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_table
+from pytest_aecbench.cli.ledger import Dataset, Domain, Since, load
+from pytest_aecbench.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.reports.leaderboard import Leaderboard, Standing
+    from pytest_aecbench.reports.statistics import AgentSummary, Group
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Summaries, rankings and comparisons of results.", no_args_is_help=True)
+
+_GROUPS: dict[str, Callable[[AgentSummary], Mapping[str, Group]]] = {
+    "difficulty": lambda summary: summary.by_difficulty,
+    "domain": lambda summary: summary.by_domain,
+}
+
+Holdout = Annotated[bool, typer.Option("--holdout", help="Held-out tasks, too.")]
+ExperimentName = Annotated[str, typer.Argument(help="An experiment's id, or 'latest'.")]
+
+
+def _records(experiment: str) -> list[TrialRecord]:
+    if records := load(experiment, where="EXPERIMENT"):
+        return records
+    raise SettingsError(f"EXPERIMENT: {experiment!r} has no records; name one that has")
+
+
+@app.command()
+def summary(
+    experiment: ExperimentName = "latest",
+    output_format: Annotated[
+        str, typer.Option("--format", help="table, markdown or json.")
+    ] = "table",
+    as_json: AsJson = False,
+) -> None:
+    """Summarise an experiment, as pytest does at the end of a run.
+
+    Example: aec-bench report summary nightly --format markdown
+    """
+    from pytest_aecbench.reports.leaderboard import newest_versions
+    from pytest_aecbench.reports.markdown import markdown_summary
+    from pytest_aecbench.reports.statistics import TrialResult, summarise
+    from pytest_aecbench.reports.text import summary_lines
+
+    check_choices([output_format], ("json", "markdown", "table"), "--format")
+    records = _records(experiment)
+    name = records[0].experiment_id
+    counted, set_aside = newest_versions(records)
+    results = [TrialResult.from_record(record) for record in counted]
+    started = min(record.timing.started_at for record in records)
+    wall_sec = max(0.0, (max(r.timing.finished_at for r in records) - started).total_seconds())
+    if as_json or output_format == "json":
+        agents = [asdict(one) for one in summarise(results)]
+        print_json({"experiment": name, "agents": agents, "set_aside": set_aside})
+        return
+    if output_format == "markdown":
+        typer.echo(markdown_summary(results, experiment_id=name, wall_sec=wall_sec), nl=False)
+    else:
+        typer.echo(f"aec: {name}")
+        for line in summary_lines(results, wall_sec):
+            typer.echo(line)
+    for note in _set_aside_notes(set_aside):
+        typer.echo(note)
+
+
+@app.command("leaderboard")
+def rank_agents(
+    experiment: Annotated[
+        str | None, typer.Option(help="Only this experiment; else all there are.")
+    ] = None,
+    dataset: Dataset = None,
+    domain: Domain = None,
+    since: Since = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WHAT", help="Also by domain or difficulty; give it twice for both."),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", help="The k of pass@k; else what all agents allow.")
+    ] = None,
+    holdout: Holdout = False,
+    output_format: Annotated[
+        str, typer.Option("--format", help="table, markdown, json or csv.")
+    ] = "table",
+    as_json: AsJson = False,
+) -> None:
+    """Rank agents over all their trials, a row for each; errors are counted apart.
+
+    Only the newest version of each task counts; records of earlier ones are named.
+
+    Example: aec-bench report leaderboard --by domain --format markdown
+    """
+    from pytest_aecbench.reports.leaderboard import leaderboard
+
+    check_choices([output_format], ("csv", "json", "markdown", "table"), "--format")
+    check_choices(by or (), tuple(_GROUPS), "--by")
+    if k is not None and k < 1:
+        raise SettingsError(f"--k: {k!r} is not valid; use a whole number from 1")
+    records = load(experiment, domain=domain, dataset=dataset, since=since)
+    board = leaderboard(records, holdout=holdout, k=k)
+    groups = sorted(set(by or ()))
+    if as_json or output_format == "json":
+        print_json(_board_data(board, groups))
+    elif output_format == "csv":
+        _print_csv(board, groups)
+    elif not board.standings:
+        typer.echo("no trials to rank")
+    elif output_format == "markdown":
+        _print_markdown(board, groups)
+    else:
+        _print_board(board, groups)
+    if not as_json and output_format in ("markdown", "table"):
+        for note in (*_set_aside_notes(board.set_aside), *_held_out_notes(board)):
+            typer.echo(note)
+
+
+def _set_aside_notes(set_aside: Mapping[str, int]) -> Iterator[str]:
+    for task_id, count in set_aside.items():
+        yield f"not counted: {count} of earlier versions of {task_id}"
+
+
+def _held_out_notes(board: Leaderboard) -> Iterator[str]:
+    if board.held_out:
+        yield f"not counted: {board.held_out} of held-out tasks; --holdout counts them"
+
+
+def _board_head(board: Leaderboard) -> tuple[str, ...]:
+    at_k = (f"pass@{board.k}",) if board.k > 1 else ()
+    start = ("agent", "tasks", "trials", "errors", "error rate", "reward", "95 % interval")
+    return (*start, "pass@1", *at_k, "tokens in", "tokens out", "USD", "time")
+
+
+def _board_cells(board: Leaderboard, standing: Standing) -> tuple[str, ...]:
+    from pytest_aecbench.reports.text import amount_text, bounds_text, duration_text, mean_text
+
+    summary, overall = standing.summary, standing.summary.overall
+    at_k = "-" if standing.pass_at_k is None else f"{standing.pass_at_k:.2f}"
+    return (
+        standing.agent,
+        f"{standing.tasks} of {board.tasks}",
+        str(overall.trials),
+        str(overall.errors),
+        f"{standing.error_rate:.0%}",
+        mean_text(overall.mean),
+        bounds_text(overall.mean),
+        mean_text(overall.pass_at_1),
+        *((at_k,) if board.k > 1 else ()),
+        amount_text(summary.tokens_in),
+        amount_text(summary.tokens_out),
+        amount_text(summary.usd, decimals=2),
+        duration_text(summary.duration_sec),
+    )
+
+
+def _group_rows(board: Leaderboard, by: str) -> Iterator[tuple[str, ...]]:
+    from pytest_aecbench.reports.text import bounds_text, mean_text
+
+    for standing in board.standings:
+        for name, group in _GROUPS[by](standing.summary).items():
+            yield (
+                standing.agent,
+                name,
+                str(group.trials),
+                str(group.errors),
+                mean_text(group.mean),
+                bounds_text(group.mean),
+                mean_text(group.pass_at_1),
+            )
+
+
+def _group_head(by: str) -> tuple[str, ...]:
+    return ("agent", by, "trials", "errors", "reward", "95 % interval", "pass@1")
+
+
+def _print_board(board: Leaderboard, groups: Sequence[str]) -> None:
+    print_table(_board_head(board), (_board_cells(board, one) for one in board.standings))
+    for by in groups:
+        typer.echo()
+        print_table(_group_head(by), _group_rows(board, by))
+
+
+def _print_markdown(board: Leaderboard, groups: Sequence[str]) -> None:
+    from pytest_aecbench.reports.markdown import code, table
+
+    rows = (_board_cells(board, one) for one in board.standings)
+    typer.echo(table(_board_head(board), ((code(name), *rest) for name, *rest in rows)))
+    for by in groups:
+        found = ((code(name), code(group), *rest) for name, group, *rest in _group_rows(board, by))
+        typer.echo(f"\n{table(_group_head(by), found)}")
+    typer.echo()
+
+
+def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
+    return {
+        "k": board.k,
+        "tasks": board.tasks,
+        "agents": [
+            {
+                **_standing_data(standing),
+                **{
+                    f"by_{by}": {
+                        name: _group_data(group)
+                        for name, group in _GROUPS[by](standing.summary).items()
+                    }
+                    for by in groups
+                },
+            }
+            for standing in board.standings
+        ],
+        "set_aside": board.set_aside,
+        "held_out": board.held_out,
+    }
+
+
+def _standing_data(standing: Standing) -> dict[str, object]:
+    summary = standing.summary
+    return {
+        "agent": standing.agent,
+        "experiments": standing.experiments,
+        "tasks": standing.tasks,
+        **_group_data(summary.overall),
+        "pass_at_k": standing.pass_at_k,
+        "attempts": summary.attempts,
+        "tokens_in": summary.tokens_in.value,
+        "tokens_out": summary.tokens_out.value,
+        "usd": summary.usd.value,
+        "duration_sec": summary.duration_sec,
+    }
+
+
+def _group_data(group: Group) -> dict[str, object]:
+    mean, pass_at_1 = group.mean, group.pass_at_1
+    return {
+        "trials": group.trials,
+        "scored": group.scored,
+        "errors": group.errors,
+        "error_rate": group.errors / group.trials if group.trials else None,
+        "mean": mean.mean if mean else None,
+        "mean_low": mean.low if mean else None,
+        "mean_high": mean.high if mean else None,
+        "pass_at_1": pass_at_1.mean if pass_at_1 else None,
+    }
+
+
+def _print_csv(board: Leaderboard, groups: Sequence[str]) -> None:
+    """Print a row per agent and, where asked for, one per group of its trials."""
+    rows = []
+    for standing in board.standings:
+        rows.append({**_standing_data(standing), "k": board.k})
+        for by in groups:
+            for name, group in _GROUPS[by](standing.summary).items():
+                rows.append(
+                    {"agent": standing.agent, "by": by, "group": name, **_group_data(group)}
+                )
+    columns = ["agent", "by", "group", *dict.fromkeys(key for row in rows for key in row)]
+    writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(columns)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+@app.command("compare")
+def compare_experiments(
+    before: Annotated[str, typer.Argument(metavar="A", help="The earlier experiment.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The later experiment.")],
+    holdout: Holdout = False,
+    fail_on_regression: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-regression",
+            help="Exit with 1 if an agent's rewards fell and the interval excludes 0.",
+        ),
+    ] = False,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="With --fail-on-regression, fail only on falls of more than this."),
+    ] = None,
+    output_format: Annotated[
+        str, typer.Option("--format", help="table, markdown or json.")
+    ] = "table",
+    as_json: AsJson = False,
+) -> None:
+    """Compare two experiments, trial by trial, and say which tasks got better or worse.
+
+    Example: aec-bench report compare nightly-1 nightly-2 --fail-on-regression
+    """
+    from pytest_aecbench.reports.comparison import compare, judge_regression
+    from pytest_aecbench.reports.comparison_text import comparison_lines
+    from pytest_aecbench.reports.markdown import comparison_blocks
+    from pytest_aecbench.reports.statistics import TrialResult
+
+    check_choices([output_format], ("json", "markdown", "table"), "--format")
+    if tolerance is not None and not 0 <= tolerance <= 1:
+        raise SettingsError(f"--tolerance: {tolerance!r} is not valid; use a number from 0 to 1")
+    if tolerance is not None and not fail_on_regression:
+        raise SettingsError("--tolerance: has no effect by itself; add --fail-on-regression")
+    sides = (_records(before), _records(after))
+    names = (sides[0][0].experiment_id, sides[1][0].experiment_id)
+    if names[0] == names[1]:
+        raise SettingsError(f"B: {names[1]!r} is compared with itself; name another experiment")
+    old, new = ([TrialResult.from_record(record) for record in side] for side in sides)
+    comparison = compare(old, new, names=names, holdout=holdout)
+    if as_json or output_format == "json":
+        print_json(asdict(comparison))
+    elif output_format == "markdown":
+        typer.echo("\n\n".join(comparison_blocks(comparison)))
+    else:
+        typer.echo(f"aec: {names[1]} compared with {names[0]}")
+        for line in comparison_lines(comparison):
+            typer.echo(line)
+    if not fail_on_regression:
+        return
+    if not comparison.agents:
+        raise SettingsError(f"B: no trial of {names[1]!r} pairs with one of {names[0]!r}")
+    verdict = judge_regression(comparison, tolerance)
+    for line in verdict.lines:
+        typer.echo(f"aec-bench: {line}", err=True)
+    if not verdict.passed:
+        raise typer.Exit(1)

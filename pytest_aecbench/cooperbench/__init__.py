@@ -1,0 +1,131 @@
+"""CooperBench's interface to sandboxes, on our backends.
+
+::
+
+    sandbox = get_backend("docker").create_sandbox(image="python:3.11-slim", timeout=300)
+    try:
+        result = sandbox.exec("python", "-c", "print(1)")
+        print(result.returncode, result.stdout_read())
+    finally:
+        sandbox.terminate()
+"""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_aecbench.backends import (
+    BackendExecutionRequest,
+    ComputeBackend,
+    Limits,
+    TrialHandle,
+    make_backend,
+)
+from pytest_aecbench.errors import BackendError, SandboxGone
+from pytest_aecbench.host.homes import make_home
+
+__all__ = ["TIMED_OUT", "EvalBackend", "ExecResult", "Sandbox", "get_backend"]
+
+TIMED_OUT = 124  # as timeout(1) has it
+_MARGIN_SEC = 60.0  # so that a sandbox outlives its last command
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How a command ended; 124 says that the sandbox's time was up."""
+
+    returncode: int
+    _stdout: str
+    _stderr: str
+
+    def stdout_read(self) -> str:
+        """Return what it printed."""
+        return self._stdout
+
+    def stderr_read(self) -> str:
+        """Return what it complained of."""
+        return self._stderr
+
+
+class Sandbox:
+    """One running sandbox."""
+
+    def __init__(
+        self, backend: ComputeBackend, handle: TrialHandle, home: Path, timeout: float
+    ) -> None:
+        self._backend = backend
+        self._handle = handle
+        self._home = home
+        self._timeout = timeout
+        self._ends = time.monotonic() + timeout
+
+    def exec(self, *args: str) -> ExecResult:
+        """Run a command and its arguments, such as ``"bash", "-c", "echo hello"``.
+
+        Raises:
+            SandboxGone: the sandbox was terminated, has died or has no time left.
+
+        """
+        if not args:
+            raise BackendError("exec: no command; give a command and its arguments")
+        request = BackendExecutionRequest(shlex.join(args), timeout_sec=self._left("exec"))
+        result = self._backend.execute_trial(handle=self._handle, request=request)
+        returncode = TIMED_OUT if result.returncode is None else result.returncode
+        return ExecResult(returncode, result.stdout, result.stderr)
+
+    def upload(self, path: str, source: Path) -> None:
+        """Put a file or directory of the host's at an absolute path, in place of what is there."""
+        request = BackendExecutionRequest(
+            "true", timeout_sec=self._left("upload"), uploads={path: source}
+        )
+        self._backend.execute_trial(handle=self._handle, request=request)
+
+    def _left(self, doing: str) -> float:
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise SandboxGone(f"{doing}: the sandbox's timeout of {self._timeout:g} s has passed")
+        return left
+
+    def terminate(self) -> None:
+        """Remove the sandbox; calling it again does nothing."""
+        try:
+            self._backend.teardown(handle=self._handle)
+        finally:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+
+class EvalBackend:
+    """Makes sandboxes on one of our backends."""
+
+    def __init__(self, backend: ComputeBackend) -> None:
+        self._backend = backend
+
+    def create_sandbox(
+        self, image: str, timeout: int = 600, workdir: str = "/workspace"
+    ) -> Sandbox:
+        """Start a sandbox of ``image`` that lasts ``timeout`` seconds."""
+        home = make_home(getattr(self._backend, "name", "local"))
+        try:
+            for name in ("environment", "workspace"):
+                (home / name).mkdir()
+            dockerfile = f"FROM {image}\nWORKDIR {workdir}\n"
+            (home / "environment/Dockerfile").write_text(dockerfile, encoding="utf-8")
+            image_ref = self._backend.build_environment(task_dir=home)
+            launch = self._backend.launch_trial
+            limits = {"limits": Limits(lifetime_sec=timeout + _MARGIN_SEC)}
+            extra = limits if "limits" in inspect.signature(launch).parameters else {}
+            handle = launch(image_ref=image_ref, workspace_dir=home / "workspace", **extra)
+        except BaseException:
+            shutil.rmtree(home, ignore_errors=True)
+            raise
+        return Sandbox(self._backend, handle, home, timeout)
+
+
+def get_backend(name: str) -> EvalBackend:
+    """Return the backend of this name."""
+    return EvalBackend(make_backend(name, "get_backend"))

@@ -1,0 +1,189 @@
+"""Datasets as archives: the manifest and the tasks' files, the same bytes for the same content.
+
+An archive has exactly the members that its manifest implies, in one order, so that whatever else
+someone may have put into one is refused without being looked at.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import reprlib
+import stat
+import tarfile
+import zlib
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, TypeAlias
+
+from pytest_aecbench.datasets.drift import drift
+from pytest_aecbench.datasets.manifest import MAX_MANIFEST_BYTES, Manifest, TaskEntry
+from pytest_aecbench.datasets.paths import problem_with
+from pytest_aecbench.datasets.store import MANIFEST_FILE
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.tasks.task import file_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    Sink: TypeAlias = Callable[[TaskEntry, str], AbstractContextManager[IO[bytes] | None]]
+
+__all__ = ["read_archive", "write_archive"]
+
+MAX_BYTES = 1 << 30
+_CHUNK = 1 << 20
+# A member's header, with those that carry a long name, and what the reader takes at once.
+_HEADERS = 64 << 10
+_RIGHT = "use an archive as 'aec-bench dataset export' writes it"
+
+
+def write_archive(manifest: Manifest, data: bytes, tasks_root: Path, target: Path) -> None:
+    """Write the manifest, stored as ``data``, and its tasks, if they are as they were."""
+    if changes := drift(manifest, tasks_root):
+        raise SettingsError(f"{manifest.ref}: {changes[0]}; put the tasks back as they were")
+    temporary = target.parent / f".{os.urandom(8).hex()}.tmp"
+    try:
+        with temporary.open("xb") as file:
+            _write(file, manifest, data, tasks_root)
+        temporary.replace(target)
+    except OSError as error:
+        raise SettingsError(f"{target}: cannot be written, {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _write(file: IO[bytes], manifest: Manifest, data: bytes, tasks_root: Path) -> None:
+    left = MAX_BYTES
+    with (
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        tar.addfile(_member(MANIFEST_FILE, "file", len(data)), io.BytesIO(data))
+        files = ((task, path) for task in manifest.tasks for path in sorted(task.files))
+        for task, path in files:
+            content = (tasks_root / task.task_id / path).read_bytes()
+            if f"sha256:{hashlib.sha256(content).hexdigest()}" != task.files[path]:
+                raise SettingsError(f"{task.task_id}: {path} changed meanwhile; export again")
+            left -= len(content)
+            if left < 0:
+                raise SettingsError(
+                    f"{manifest.ref}: more than {MAX_BYTES >> 20} MiB; make several datasets of it"
+                )
+            member = _member(_name(task, path), task.kind(path), len(content))
+            tar.addfile(member, io.BytesIO(content))
+
+
+def _name(task: TaskEntry, path: str) -> str:
+    return f"tasks/{task.task_id}/{path}"
+
+
+def _member(name: str, kind: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)  # which belongs to nobody and is of 1970
+    member.size = size
+    member.mode = 0o755 if kind == "program" else 0o644
+    return member
+
+
+class _Metered:
+    """A stream that ends in an error when more is read than was allowed.
+
+    What is read is compressed and its headers can claim any length, so that without it a small
+    file could fill the memory.
+    """
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self.file = file
+        self.left = _HEADERS
+
+    def read(self, size: int) -> bytes:
+        data = self.file.read(size)
+        self.left -= len(data)
+        if self.left < 0:
+            raise ValueError("its headers are longer than any that export writes")
+        return data
+
+
+def read_archive(file: IO[bytes], archive: Path, sink: Sink) -> tuple[Manifest, bytes]:
+    """Check all of an opened archive and return its manifest, also as it is stored.
+
+    Each file's content goes to its sink on the way, if that is one.
+    """
+    try:
+        with gzip.GzipFile(fileobj=file, mode="rb") as unzipped:
+            stream = _Metered(unzipped)
+            with tarfile.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
+                data = _read_manifest(tar, stream)
+                manifest = Manifest.from_json(data, f"{archive}: {MANIFEST_FILE}")
+                _read_tasks(tar, stream, manifest, sink)
+            while stream.read(_CHUNK):  # to its end, where the checksum is
+                pass
+    except (OSError, EOFError, ValueError, OverflowError, tarfile.TarError, zlib.error) as error:
+        reason = " ".join(str(error).split())
+        raise SettingsError(f"{archive}: {reason}; {_RIGHT}") from None
+    return manifest, data
+
+
+def _read_manifest(tar: tarfile.TarFile, stream: _Metered) -> bytes:
+    member = _next(tar, stream, MANIFEST_FILE)
+    if member.size > MAX_MANIFEST_BYTES:
+        raise ValueError(f"its {MANIFEST_FILE} is more than {MAX_MANIFEST_BYTES >> 20} MiB")
+    return b"".join(_content(tar, stream, member))
+
+
+def _read_tasks(tar: tarfile.TarFile, stream: _Metered, manifest: Manifest, sink: Sink) -> None:
+    left = MAX_BYTES
+    for task in manifest.tasks:
+        digest = hashlib.sha256()
+        for path in sorted(task.files):
+            member = _next(tar, stream, _name(task, path))
+            left -= member.size
+            if left < 0:
+                raise ValueError(f"its files are more than {MAX_BYTES >> 20} MiB")
+            kind = "program" if member.mode & stat.S_IXUSR else "file"
+            digest.update(file_header(kind, path, member.size))
+            content = hashlib.sha256()
+            with sink(task, path) as kept:
+                for chunk in _content(tar, stream, member):
+                    digest.update(chunk)
+                    content.update(chunk)
+                    if kept is not None:
+                        kept.write(chunk)
+            if f"sha256:{content.hexdigest()}" != task.files[path]:
+                raise ValueError(f"{member.name!r} is not what the manifest says it is")
+        if f"sha256:{digest.hexdigest()}" != task.content_hash:
+            raise ValueError(f"the task {task.task_id!r} is not what the manifest says it is")
+    _next(tar, stream, None)
+
+
+def _next(tar: tarfile.TarFile, stream: _Metered, expected: str | None) -> tarfile.TarInfo:
+    """Return the next member, which must be a plain file of that name; or no member at all."""
+    stream.left = _HEADERS
+    try:
+        member = tar.next()
+    except tarfile.StreamError:  # what an empty archive is to Python 3.10
+        member = None
+    tar.members = []  # type: ignore[attr-defined]  # which it would keep to the end
+    if member is None:
+        if expected is None:
+            return tarfile.TarInfo()
+        raise ValueError(f"it ends before {expected!r}")
+    if problem := problem_with(member.name):
+        raise ValueError(f"{reprlib.repr(member.name)} {problem}")
+    if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
+        raise ValueError(f"{member.name!r} is no regular file")
+    if member.name != expected:
+        after = "the end" if expected is None else repr(expected)
+        raise ValueError(f"it has {member.name!r} in place of {after}")
+    return member
+
+
+def _content(tar: tarfile.TarFile, stream: _Metered, member: tarfile.TarInfo) -> Iterator[bytes]:
+    stream.left += member.size
+    file = tar.extractfile(member)
+    assert file is not None
+    while chunk := file.read(_CHUNK):
+        yield chunk

@@ -1,0 +1,75 @@
+"""What differs between two states of tasks: two manifests, or a manifest and the disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.tasks.task import FileDigest, file_digests, is_task, task_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pytest_aecbench.datasets.manifest import Manifest, TaskEntry
+
+__all__ = ["TaskChange", "differences", "drift"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChange:
+    """How a task differs: ``added``, ``removed`` or ``changed``, and then in which files."""
+
+    task_id: str
+    how: str
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.files:
+            return f"{self.task_id}: {self.how}"
+        return f"{self.task_id}: " + ", ".join(f"{name} {how}" for name, how in self.files.items())
+
+
+def differences(before: Manifest, after: Manifest) -> list[TaskChange]:
+    """Return what makes the second dataset differ from the first, by task."""
+    old = {task.task_id: task for task in before.tasks}
+    new = {task.task_id: task for task in after.tasks}
+    changes = []
+    for task_id in sorted(old.keys() | new.keys()):
+        if task_id not in new:
+            changes.append(TaskChange(task_id, "removed"))
+        elif task_id not in old:
+            changes.append(TaskChange(task_id, "added"))
+        elif old[task_id].content_hash != new[task_id].content_hash:
+            files = dict(_compare(_digests(old[task_id]), _digests(new[task_id])))
+            changes.append(TaskChange(task_id, "changed", files))
+    return changes
+
+
+def drift(manifest: Manifest, tasks_root: Path) -> list[TaskChange]:
+    """Return what makes the tasks on disk differ from what the manifest says of them."""
+    changes = []
+    for entry in manifest.tasks:
+        directory = tasks_root / entry.task_id
+        if not is_task(directory):
+            changes.append(TaskChange(entry.task_id, "missing"))
+        elif task_digest(directory) != entry.content_hash:
+            files = dict(_compare(_digests(entry), file_digests(directory)))
+            changes.append(TaskChange(entry.task_id, "changed", files))
+    return changes
+
+
+def _digests(entry: TaskEntry) -> dict[str, FileDigest]:
+    return {name: FileDigest(entry.kind(name), sha256) for name, sha256 in entry.files.items()}
+
+
+def _compare(
+    old: Mapping[str, FileDigest], new: Mapping[str, FileDigest]
+) -> Iterator[tuple[str, str]]:
+    for name in sorted(old.keys() | new.keys()):
+        if name not in new:
+            yield name, "removed"
+        elif name not in old:
+            yield name, "added"
+        elif old[name] != new[name]:
+            yield name, "changed"

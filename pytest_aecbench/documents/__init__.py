@@ -1,0 +1,1 @@
+"""Read what people write (TOML, YAML), strictly: every problem is one line."""

@@ -1,0 +1,74 @@
+"""Environment variables: ``.env`` fills in what the shell left out, ``$VAR`` is looked up."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytest_aecbench.errors import SettingsError, TaskError
+from pytest_aecbench.host.secrets import names_credential
+from pytest_aecbench.tasks.task import expand, read_text
+
+__all__ = ["DotEnv", "expand_in", "load_dotenv"]
+
+# Values that stand in results by good right: what is in .env is secret unless its name says so.
+_OPEN = re.compile(
+    r"(?:^|_)(?:DIR|ENDPOINT|FILE|HOST|ID|MODE|MODEL|NAME|PATH|PORT|PROFILE|REGION|URI|URL|VERSION)$",
+    re.IGNORECASE,
+)
+
+
+class DotEnv(NamedTuple):
+    """What a ``.env`` file gave: the variables it set, and which of its variables are secret."""
+
+    added: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
+
+    def unload(self) -> None:
+        """Leave the environment as the shell had it."""
+        for name in self.added:
+            os.environ.pop(name, None)
+
+
+def load_dotenv(root: Path) -> DotEnv:
+    """Set the variables of the ``.env`` in ``root`` that the shell has not set."""
+    path = root / ".env"
+    if not path.is_file():
+        return DotEnv()
+    from dotenv import dotenv_values
+
+    try:
+        text = read_text(path)
+    except TaskError as error:
+        raise SettingsError(str(error)) from None
+    values = dotenv_values(stream=io.StringIO(text))
+    added = []
+    for name, value in values.items():
+        if value is None or name in os.environ:
+            continue
+        try:
+            os.environ[name] = value
+        except (ValueError, OSError):
+            right = "use NAME=VALUE without NUL characters"
+            raise SettingsError(f"{path}: {name!r} cannot be set; {right}") from None
+        added.append(name)
+    secret = (name for name in values if names_credential(name) or not _OPEN.search(name))
+    return DotEnv(tuple(added), tuple(secret))
+
+
+def expand_in(value: Any, where: str, environ: Mapping[str, str] = os.environ) -> Any:
+    """Fill in the variables in every string of JSON-like data; keys are left as they are."""
+    if isinstance(value, str):
+        try:
+            return expand(value, environ)
+        except TaskError as error:
+            raise SettingsError(f"{where}: {error}") from None
+    if isinstance(value, Mapping):
+        return {name: expand_in(item, f"{where}.{name}", environ) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [expand_in(item, f"{where}.{i}", environ) for i, item in enumerate(value)]
+    return value

@@ -1,0 +1,1 @@
+"""What this machine's processes of one user share: files, owners, runs, slots, signals and secrets."""

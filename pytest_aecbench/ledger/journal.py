@@ -1,0 +1,147 @@
+"""Attempts under way, noted on disk so that one whose process dies is not forgotten."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.host.owner import Owner
+from pytest_aecbench.ledger.record import TrialRecord
+from pytest_aecbench.ledger.store import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Attempt", "attempts", "begin", "end", "enter", "is_quiet", "recover"]
+
+# Starts with a dot, so that no reader of the ledger takes it for a record. It holds lines: who
+# runs the attempt, the record to keep should that process die, and each phase that was entered.
+_SUFFIX = ".running"
+
+
+class Attempt(NamedTuple):
+    """An attempt under way, as others see it."""
+
+    task_id: str
+    agent: str
+    repetition: int
+    started_at: datetime
+    phase: str
+
+
+def begin(ledger_root: Path, record: TrialRecord) -> None:
+    """Note an attempt, with the record to keep of it should its process die."""
+    note = _note(ledger_root, record.experiment_id, record.trial_id)
+    owner = json.dumps(Owner.current().labels())
+    lines = (owner.encode(), record.model_dump_json().encode(), b"build\n")
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_bytes(b"\n".join(lines))
+    except OSError as error:
+        end(ledger_root, record.experiment_id, record.trial_id)  # what is half there helps nobody
+        raise LedgerError(f"{note}: cannot be written, {error.strerror}") from None
+
+
+def enter(ledger_root: Path, experiment_id: str, trial_id: str, phase: str) -> None:
+    """Note the phase that an attempt has come to."""
+    # What is shown of it is not worth failing for, nor is an attempt that is not noted at all.
+    with suppress(OSError):
+        note = os.open(_note(ledger_root, experiment_id, trial_id), os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(note, f"{phase}\n".encode())
+        finally:
+            os.close(note)
+
+
+def end(ledger_root: Path, experiment_id: str, trial_id: str) -> None:
+    """Forget an attempt that is over and whose record is kept by now."""
+    with suppress(OSError):
+        _note(ledger_root, experiment_id, trial_id).unlink()
+
+
+def attempts(ledger_root: Path, experiment_id: str, run_id: str) -> list[Attempt]:
+    """Return the attempts that a run has under way, the oldest first."""
+    found = []
+    with suppress(OSError):
+        for entry in os.scandir(ledger_root / experiment_id):
+            if not entry.name.endswith(_SUFFIX):
+                continue
+            with suppress(OSError, ValueError, LookupError):  # being written, or gone by now
+                _, data, *phases = Path(entry).read_bytes().splitlines()
+                record = json.loads(data)
+                if record["run_id"] == run_id:
+                    found.append(_attempt(record, phases[-1].decode()))
+    return sorted(found, key=lambda attempt: attempt.started_at)
+
+
+def _attempt(record: dict[str, Any], phase: str) -> Attempt:
+    return Attempt(
+        task_id=record["task"]["task_id"],
+        agent=record["agent"]["name"],
+        repetition=record["repetition"],
+        started_at=datetime.fromisoformat(record["timing"]["started_at"].replace("Z", "+00:00")),
+        phase=phase,
+    )
+
+
+def recover(
+    ledger_root: Path, *, interrupted: bool = False, dry_run: bool = False
+) -> list[TrialRecord]:
+    """Keep the records of attempts whose process is dead, and return them.
+
+    ``interrupted`` says that these processes were told to end; a ``dry_run`` keeps nothing.
+    """
+    recovered = []
+    for note in _notes(ledger_root):
+        try:
+            labels, data, *phases = note.read_bytes().splitlines()
+            owner = Owner.from_labels(json.loads(labels))
+            record = TrialRecord.from_json(data)
+            phase = phases[-1].decode()
+        except (OSError, ValueError, LookupError, LedgerError):
+            continue  # being written, or gone by now
+        if owner is None or not owner.is_dead():
+            continue
+        record = _ended(record, phase, interrupted=interrupted)
+        if dry_run:
+            recovered.append(record)
+            continue
+        try:
+            Ledger(ledger_root).append(record)
+            recovered.append(record)
+        except LedgerError:
+            if not note.with_name(f"{record.trial_id}.json").exists():
+                continue  # it could not be kept, so the note of it is all there is
+        end(ledger_root, record.experiment_id, record.trial_id)
+    return recovered
+
+
+def is_quiet(ledger_root: Path) -> bool:
+    """Tell whether no attempt is under way, nor was when its process died."""
+    return not any(_notes(ledger_root))
+
+
+def _note(ledger_root: Path, experiment_id: str, trial_id: str) -> Path:
+    return ledger_root / experiment_id / f".{trial_id}{_SUFFIX}"
+
+
+def _notes(ledger_root: Path) -> Iterator[Path]:
+    ledger = Ledger(ledger_root)
+    for experiment in ledger.experiments():
+        yield from sorted((ledger_root / experiment).glob(f".*{_SUFFIX}"))
+
+
+def _ended(record: TrialRecord, phase: str, *, interrupted: bool) -> TrialRecord:
+    data = record.model_dump(mode="json")
+    data["evaluation"]["error"]["phase"] = phase
+    if interrupted:
+        data["evaluation"]["validity"] = "interrupted"
+        data["evaluation"]["error"].update(
+            cause="interrupted", type="KeyboardInterrupt", message="the run was stopped"
+        )
+    return TrialRecord.model_validate(data)

@@ -1,0 +1,309 @@
+"""The record of one attempt: everything it leaves behind, as data.
+
+Importing this module imports pydantic; whoever only passes records on imports it for types alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.ledger.store import EXPERIMENT_ID
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "AgentIdentity",
+    "AgentOutcome",
+    "Cost",
+    "DatasetIdentity",
+    "Environment",
+    "Evaluated",
+    "Evaluation",
+    "Failure",
+    "Inputs",
+    "OutputFile",
+    "Outputs",
+    "TaskIdentity",
+    "Timing",
+    "TrialRecord",
+    "trial_key",
+]
+
+SCHEMA_VERSION: Literal[1] = 1
+
+# Far below what JSON parsers accept (200 for pydantic's), far above what a grader has to say.
+_MAX_DEPTH = 64
+
+
+def trial_key(task_digest: str, agent_spec_json: str, repetition: int) -> str:
+    """Return what identifies a trial wherever and whenever it runs.
+
+    The order of keys and the spacing in ``agent_spec_json`` make no difference.
+    """
+    spec = json.dumps(json.loads(agent_spec_json), sort_keys=True)
+    digest = hashlib.sha256()
+    for part in (task_digest.encode(), spec.encode(), str(repetition).encode()):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+def _encodable(value: object) -> object:
+    """Replace what UTF-8 cannot carry, such as the lone surrogates of undecodable file names."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _plain(value: object, depth: int = _MAX_DEPTH) -> object:
+    """Make foreign data what any JSON reader accepts: a bad detail must not lose the record."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, (Mapping, list, tuple)) and not depth:
+        return "..."
+    if isinstance(value, Mapping):
+        return {_encodable(str(key)): _plain(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, depth - 1) for item in value]
+    return _encodable(str(value))
+
+
+def _plain_input(value: object, info: ValidationInfo) -> object:
+    return value if info.mode == "json" else _plain(value)
+
+
+def _utc(value: datetime) -> datetime:
+    return value.astimezone(timezone.utc)
+
+
+_Text: TypeAlias = Annotated[str, BeforeValidator(_encodable)]
+_Json: TypeAlias = Annotated[JsonValue, BeforeValidator(_plain_input)]
+_Time: TypeAlias = Annotated[AwareDatetime, AfterValidator(_utc)]
+_Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+_Seconds: TypeAlias = Annotated[float, Field(ge=0)]
+_Count: TypeAlias = Annotated[int, Field(ge=0)]
+_Ordinal: TypeAlias = Annotated[int, Field(ge=1)]
+_Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Uuid4: TypeAlias = Annotated[
+    str, Field(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
+]
+_ExperimentId: TypeAlias = Annotated[str, Field(pattern=f"^{EXPERIMENT_ID}$")]
+
+
+class _Part(BaseModel):
+    # Unknown keys come from newer versions of this package and are not an error.
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class TaskIdentity(_Part):
+    """Which task was attempted, in which state of its files."""
+
+    task_id: _Text
+    digest: str
+    domain: _Text
+    difficulty: str | None = None
+    visibility: str = "public"
+    tags: tuple[str, ...] = ()
+
+
+class DatasetIdentity(_Part):
+    """Which dataset the run was confined to; ``drifted`` if some task was not as it says."""
+
+    name: str
+    version: str
+    content_hash: str
+    drifted: bool = False
+
+
+class AgentIdentity(_Part):
+    """Which agent attempted it."""
+
+    name: str
+    harness: str
+    model: str | None = None
+    parameters: Annotated[dict[str, JsonValue], BeforeValidator(_plain_input)] = {}
+    system_prompt_sha256: _Sha256 | None = None
+
+
+class Environment(_Part):
+    """Where the attempt ran; ``image`` is None when none was built."""
+
+    backend: str
+    image: str | None = None
+    platform: str | None = None
+
+
+class Inputs(_Part):
+    """What the agent was given; a time limit of None is no limit."""
+
+    instruction_sha256: _Sha256
+    agent_timeout_sec: _Seconds | None = None
+    verifier_timeout_sec: _Seconds | None = None
+    build_timeout_sec: _Seconds | None = None
+
+
+class OutputFile(_Part):
+    """One collected file, by its path below ``jobs_dir``."""
+
+    path: _Text
+    size: _Count
+    sha256: _Sha256 | None = None
+
+
+class Outputs(_Part):
+    """What was brought back; ``jobs_dir`` is relative to the project's root."""
+
+    files: tuple[OutputFile, ...] = ()
+    output_path: _Text | None = None
+    output_excerpt: _Text | None = None
+    jobs_dir: _Text | None = None
+
+
+class Failure(_Part):
+    """Why an attempt was not scored; ``cause`` is the stable word of the errors table."""
+
+    cause: str
+    type: str
+    message: _Text
+    phase: str | None = None
+
+
+class Evaluation(_Part):
+    """What the attempt earned: a reward, or the reason why there is none."""
+
+    reward: _Fraction | None
+    threshold: _Fraction
+    passed: bool | None
+    validity: Literal["scored", "error", "unverified", "interrupted", "crashed"]
+    details: dict[str, float] = {}
+    breakdown: _Json = None
+    error: Failure | None = None
+    verifier_returncode: int | None = None
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Evaluation:
+        if (self.reward is not None) != (self.validity == "scored"):
+            raise ValueError("there is a reward exactly when validity is 'scored'")
+        if self.passed is not (None if self.reward is None else self.reward >= self.threshold):
+            raise ValueError("passed says whether the reward reaches the threshold")
+        if (self.error is None) != (self.validity in ("scored", "unverified")):
+            raise ValueError("there is an error unless validity is 'scored' or 'unverified'")
+        return self
+
+
+class Evaluated(_Part):
+    """The stored attempt whose workspace was verified again."""
+
+    experiment_id: _ExperimentId
+    trial_id: _Uuid4
+
+
+class AgentOutcome(_Part):
+    """How the agent ended, which is not what it earned."""
+
+    status: str
+    returncode: int | None = None
+    error: _Text | None = None
+    turns: _Count | None = None
+
+
+class Timing(_Part):
+    """When the attempt ran, and the seconds each phase took; None where it did not happen."""
+
+    started_at: _Time
+    finished_at: _Time
+    wait: _Seconds | None = None
+    build: _Seconds | None = None
+    launch: _Seconds | None = None
+    agent: _Seconds | None = None
+    verify: _Seconds | None = None
+    collect: _Seconds | None = None
+    teardown: _Seconds | None = None
+
+    @property
+    def spent_sec(self) -> float:
+        """How long the attempt took, but for the time it waited for its turn."""
+        spent = (self.finished_at - self.started_at).total_seconds()
+        return max(0.0, spent - (self.wait or 0.0))
+
+
+class Cost(_Part):
+    """What the agent's model used; None is unknown, 0 is known to be nothing."""
+
+    tokens_in: _Count | None = None
+    tokens_out: _Count | None = None
+    tokens_cache_read: _Count | None = None
+    tokens_cache_write: _Count | None = None
+    usd: Annotated[float, Field(ge=0)] | None = None
+
+
+class TrialRecord(_Part):
+    """Everything one attempt of one trial leaves behind."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    trial_id: _Uuid4
+    trial_key: _Sha256
+    experiment_id: _ExperimentId
+    run_id: str
+    task: TaskIdentity
+    dataset: DatasetIdentity | None = None
+    agent: AgentIdentity
+    repetition: _Ordinal
+    attempt: _Ordinal
+    evaluates: Evaluated | None = None
+    environment: Environment
+    inputs: Inputs
+    outputs: Outputs = Outputs()
+    evaluation: Evaluation
+    agent_result: AgentOutcome | None = None
+    timing: Timing
+    cost: Cost = Cost()
+    completeness: Literal["complete", "partial"] = "complete"
+    warnings: tuple[_Text, ...] = ()
+    harness_version: str
+
+    @property
+    def scored(self) -> bool:
+        """Whether the attempt has a reward."""
+        return self.evaluation.reward is not None
+
+    def to_json(self) -> bytes:
+        """Return the record as it is stored; equal records give equal bytes."""
+        return self.model_dump_json(indent=2).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes) -> TrialRecord:
+        """Read a stored record; LedgerError says in one line why ``data`` is none."""
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise LedgerError(_reason(error)) from None
+
+
+def _reason(error: ValidationError) -> str:
+    problems: list[Any] = error.errors(include_url=False, include_context=False)
+    first = next((p for p in problems if p["loc"] == ("schema_version",)), problems[0])
+    if first["loc"] == ("schema_version",):
+        return (
+            f"schema_version: {first['input']!r} is not known here; "
+            f"this version of pytest-aecbench reads {SCHEMA_VERSION}"
+        )
+    where = ".".join(str(step) for step in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])

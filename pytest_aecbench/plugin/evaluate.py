@@ -1,0 +1,219 @@
+"""What an earlier experiment left, to be verified again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_aecbench.errors import LedgerError, SettingsError
+from pytest_aecbench.plugin.state import is_worker, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.agents.stored import StoredAgent
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.trials.trial import Trial
+
+__all__ = [
+    "Stored",
+    "check",
+    "rows_of",
+    "stored_agent",
+    "stored_of",
+    "stored_record",
+    "summary_of",
+    "unique_names",
+]
+
+Row = tuple[str, dict[str, Any], int, str]  # task id, agent, repetition, trial id: plain types
+
+_ROWS = pytest.StashKey[list[Row]]()
+_STORED = pytest.StashKey["Stored"]()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The trials to evaluate: which agents and repetitions there are, and which record is whose."""
+
+    agents: tuple[AgentSpec, ...]
+    repetitions: tuple[int, ...]
+    trial_ids: dict[tuple[str, str, int], str]
+
+    def trial_id(self, task_id: str, agent: AgentSpec, repetition: int) -> str | None:
+        """Return the id of the record that holds this trial, if one does."""
+        return self.trial_ids.get((task_id, _identity(agent), repetition))
+
+
+def stored_of(config: pytest.Config) -> Stored | None:
+    """Return what is evaluated, as it was when the run began; None where agents run."""
+    if settings_of(config).evaluate is None:
+        return None
+    if _STORED not in config.stash:
+        from pytest_aecbench.agents.spec import AgentSpec
+
+        rows = rows_of(config)
+        agents = {_identity(agent := AgentSpec(**spec)): agent for _, spec, _, _ in rows}
+        config.stash[_STORED] = Stored(
+            agents=tuple(agents.values()),
+            repetitions=tuple(sorted({repetition for _, _, repetition, _ in rows})),
+            trial_ids={
+                (task_id, _identity(AgentSpec(**spec)), repetition): trial_id
+                for task_id, spec, repetition, trial_id in rows
+            },
+        )
+    return config.stash[_STORED]
+
+
+def rows_of(config: pytest.Config) -> list[Row]:
+    """Return the stored trials in a form that can be handed to workers."""
+    if _ROWS not in config.stash:
+        if is_worker(config):
+            config.stash[_ROWS] = getattr(config, "workerinput", {})["aecbench_stored"]
+        else:
+            config.stash[_ROWS] = _find(config)
+    return config.stash[_ROWS]
+
+
+def _find(config: pytest.Config) -> list[Row]:
+    settings = settings_of(config)
+    if settings.evaluate is None:
+        return []
+    from pytest_aecbench.ledger.store import Ledger
+
+    best: dict[tuple[str, str, int], TrialRecord] = {}
+    for record in Ledger(settings.ledger_root).records(settings.evaluate):
+        identity = json.dumps(record.agent.model_dump(exclude={"name"}), sort_keys=True)
+        key = (record.task.task_id, identity, record.repetition)
+        if key not in best or _worth(record) > _worth(best[key]):
+            best[key] = record
+    if not best:
+        raise SettingsError(f"--aec-evaluate: {settings.evaluate!r} has no records")
+    records = _chosen(config, [best[key] for key in sorted(best)])
+    return [
+        (record.task.task_id, record.agent.model_dump(), record.repetition, record.trial_id)
+        for record in records
+    ]
+
+
+def _worth(record: TrialRecord) -> tuple[bool, bool, float]:
+    """Rank the attempts at a trial: its outcome is that of the scored one, else of the last."""
+    complete = record.completeness == "complete"
+    return record.scored, complete, record.timing.finished_at.timestamp()
+
+
+def _chosen(config: pytest.Config, records: list[TrialRecord]) -> list[TrialRecord]:
+    """Return the records of the agents named on the command line, by default of all."""
+    if not config.getoption("--aec-agent"):
+        return records
+    known = {record.agent.name for record in records}
+    wanted = {agent.name for agent in settings_of(config).agents}
+    if unknown := sorted(wanted - known):
+        raise SettingsError(
+            f"--aec-agent: {unknown[0]!r} has no trials in {settings_of(config).evaluate}; "
+            f"use one of {', '.join(sorted(known))}"
+        )
+    return [record for record in records if record.agent.name in wanted]
+
+
+def unique_names(agents: Iterable[AgentSpec]) -> list[str]:
+    """Return the agents' names; a stored one may have meant several agents over time."""
+    seen: Counter[str] = Counter()
+    names = []
+    for agent in agents:
+        seen[agent.name] += 1
+        names.append(agent.name if seen[agent.name] == 1 else f"{agent.name}.{seen[agent.name]}")
+    return names
+
+
+def _identity(agent: AgentSpec) -> str:
+    return json.dumps(agent.identity(), sort_keys=True)
+
+
+def summary_of(config: pytest.Config) -> str:
+    """Return a line on what is evaluated, and on what cannot be because its task is gone."""
+    settings = settings_of(config)
+    gone = [row[0] for row in rows_of(config) if not _is_there(settings.tasks_root, row[0])]
+    gone = [task_id for task_id in gone if not _is_there(settings.root, task_id)]
+    line = f"evaluating {settings.evaluate}, which has {len(rows_of(config))} trials"
+    if not gone:
+        return line
+    return f"{line}, {len(gone)} of them at tasks that are gone: {', '.join(sorted(set(gone)))}"
+
+
+def _is_there(root: Path, task_id: str) -> bool:
+    return (root / task_id / "task.toml").is_file()
+
+
+def stored_record(config: pytest.Config, trial: Trial) -> TrialRecord | None:
+    """Return the record whose outputs the trial is about to verify again, if that is asked for."""
+    stored = stored_of(config)
+    if stored is None:
+        return None
+    from pytest_aecbench.ledger.record import TrialRecord
+
+    settings = trial.settings
+    trial_id = stored.trial_id(trial.task.task_id, trial.agent, trial.repetition)
+    path = settings.ledger_root / str(settings.evaluate) / f"{trial_id}.json"
+    try:
+        return TrialRecord.from_json(path.read_bytes())
+    except OSError as error:
+        raise LedgerError(f"{settings.shown(path)}: cannot be read; {error.strerror}") from None
+
+
+def check(trial: Trial) -> None:
+    """Refuse to verify what is not an agent's finished work: it would earn too little for it."""
+    record = trial.evaluates
+    if record is None:
+        return
+    trial.phase = "wait"
+    workspace = _directory(trial, record) / "workspace"
+    where = trial.settings.shown(workspace)
+    if record.agent_result is None:
+        cause = record.evaluation.error.cause if record.evaluation.error else "unknown"
+        raise LedgerError(f"{where}: its agent never finished ({cause}); run the trial again")
+    if record.completeness != "complete":
+        missing = [warning for warning in record.warnings if "not collected: " in warning]
+        said = f" ({missing[0]})" if missing else ""
+        raise LedgerError(f"{where}: was not collected whole{said}; run the trial again")
+    if not workspace.is_dir():
+        raise LedgerError(f"{where}: is not there any more; bring it back or run the trial again")
+    if lost := _lost(workspace.parent, record):
+        raise LedgerError(
+            f"{where}: {len(lost)} of its files are gone or changed, such as {lost[0]!r}; "
+            "bring them back or run the trial again"
+        )
+    if record.inputs.instruction_sha256 != trial.task.instruction_sha256:
+        trial.warnings.append("the task's instruction has changed since the agent followed it")
+
+
+def _lost(directory: Path, record: TrialRecord) -> list[str]:
+    """Return which of the recorded files of the workspace are not as they were."""
+    from pytest_aecbench.ledger.record import OutputFile
+    from pytest_aecbench.trials.record import files_below
+
+    files = (OutputFile(path=path, size=size) for path, size in files_below(directory))
+    found = {(file.path, file.size) for file in files}
+    return [
+        file.path
+        for file in record.outputs.files
+        if file.path.startswith("workspace/") and (file.path, file.size) not in found
+    ]
+
+
+def _directory(trial: Trial, record: TrialRecord) -> Path:
+    return trial.settings.jobs_root / record.experiment_id / record.trial_id
+
+
+def stored_agent(trial: Trial, record: TrialRecord) -> StoredAgent:
+    """Return what stands in for the agent of a stored trial."""
+    from pytest_aecbench.agents import AgentResult
+    from pytest_aecbench.agents.stored import StoredAgent
+
+    return StoredAgent(_directory(trial, record), AgentResult())

@@ -1,0 +1,158 @@
+"""The fixtures that drive a trial; a conftest.py may override any of them for its directory.
+
+What they need is imported when they run, since every pytest run on the machine loads this module.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_aecbench.plugin.nodes import SandboxItem, TaskFile
+from pytest_aecbench.plugin.state import is_worker, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_aecbench.agents import Agent, AgentResult
+    from pytest_aecbench.backends import ComputeBackend
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.checks import Finding
+    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.tasks.task import Task
+    from pytest_aecbench.trials.reward import Reward
+    from pytest_aecbench.trials.trial import Trial
+
+
+_BUILD_SEC = pytest.StashKey[float]()
+
+
+@pytest.fixture(scope="session")
+def aec_settings(pytestconfig: pytest.Config) -> Settings:
+    """What this run was asked to do."""
+    return settings_of(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def aec_backend(pytestconfig: pytest.Config) -> ComputeBackend:
+    """The backend that trials run on; one per process."""
+    from pytest_aecbench.plugin.lookup import backend_of
+
+    return backend_of(pytestconfig)
+
+
+@pytest.fixture(scope="module")
+def aec_task(request: pytest.FixtureRequest) -> Task:
+    """The task to attempt."""
+    assert isinstance(request.node, TaskFile)
+    return request.node.task
+
+
+@pytest.fixture(scope="module")
+def aec_image(request: pytest.FixtureRequest, aec_backend: ComputeBackend, aec_task: Task) -> str:
+    """The reference of the task's built environment; built once per task."""
+    start = time.monotonic()
+    image = aec_backend.build_environment(task_dir=aec_task.path)
+    request.node.stash[_BUILD_SEC] = time.monotonic() - start
+    return image
+
+
+@pytest.fixture
+def aec_trial(request: pytest.FixtureRequest) -> Trial:
+    """The attempt under way: identity, directories, deadlines, timing."""
+    assert isinstance(request.node, SandboxItem)
+    assert request.node.trial is not None
+    return request.node.trial
+
+
+@pytest.fixture
+def aec_agent(pytestconfig: pytest.Config, aec_trial: Trial) -> Agent:
+    """The agent that attempts the task, or what one had left when it is evaluated again."""
+    if aec_trial.evaluates is not None:
+        from pytest_aecbench.plugin.evaluate import stored_agent
+
+        return stored_agent(aec_trial, aec_trial.evaluates)
+    from pytest_aecbench.plugin.lookup import make_agent
+
+    return make_agent(pytestconfig, aec_trial.agent)
+
+
+@pytest.fixture
+def aec_sandbox(
+    request: pytest.FixtureRequest,
+    aec_trial: Trial,
+    aec_backend: ComputeBackend,
+    aec_image: str,
+    aec_slot: None,
+) -> Iterator[Sandbox]:
+    """The trial's sandbox, started for it alone and removed after it, whatever happens."""
+    from pytest_aecbench.trials import stages
+
+    aec_trial.image = aec_image
+    task_file = request.node.parent
+    if _BUILD_SEC in task_file.stash:  # charged to the trial that it was built for
+        aec_trial.timing["build"] = task_file.stash[_BUILD_SEC]
+        del task_file.stash[_BUILD_SEC]
+    with aec_trial.timed("launch"):
+        stages.stage_inputs(aec_trial)
+        sandbox = stages.launch(aec_trial, aec_backend, aec_image, aec_trial.workspace_dir)
+    if request.config.getoption("capture") == "no" and not is_worker(request.config):
+        from pytest_aecbench.backends.echo import Echo
+
+        sandbox.echo = Echo(aec_trial.scrubber, partial(print, end="", flush=True))
+    if notes := getattr(aec_backend, "notes", None):
+        aec_trial.warnings.extend(notes(aec_image))
+    yield sandbox
+    keep = aec_trial.settings.keep != "none" and _is_wanted(request.node)
+    entrance = stages.end(aec_trial, sandbox, keep=keep)
+    if keep:  # shown with what else the trial printed
+        request.node.add_report_section("teardown", "kept sandbox", entrance)
+
+
+def _is_wanted(item: SandboxItem) -> bool:
+    """Tell whether the sandbox is to be left for debugging."""
+    assert item.trial is not None
+    return item.trial.settings.keep == "all" or not item.passed
+
+
+@pytest.fixture
+def aec_execution(aec_trial: Trial, aec_sandbox: Sandbox, aec_agent: Agent) -> AgentResult:
+    """How the agent ended, once it has worked in the sandbox."""
+    from pytest_aecbench.trials import stages
+
+    return stages.attempt(aec_trial, aec_sandbox, aec_agent)
+
+
+@pytest.fixture
+def aec_reward(
+    aec_trial: Trial,
+    aec_sandbox: Sandbox,
+    aec_backend: ComputeBackend,
+    aec_image: str,
+    aec_execution: AgentResult,
+) -> Reward | None:
+    """What the verifier gave, once it has run; None when nothing is verified."""
+    from pytest_aecbench.trials import stages
+
+    aec_trial.agent_result = aec_execution
+    if not aec_trial.settings.verify:
+        stages.collect(aec_trial, aec_sandbox)
+        return None
+    return stages.verify(aec_trial, aec_sandbox, aec_backend, aec_image)
+
+
+@pytest.fixture
+def aec_finding(request: pytest.FixtureRequest, check: str) -> Finding | None:
+    """What a check found wrong with its task, once it has looked; None when all is well."""
+    from pytest_aecbench.checks import NotApplicableError
+    from pytest_aecbench.checks.rehearsal import Rehearsal, run_check
+
+    assert isinstance(request.node, SandboxItem)
+    directory = request.node.path.parent
+    try:
+        return run_check(check, Rehearsal(directory, request.getfixturevalue))
+    except NotApplicableError as error:
+        pytest.skip(str(error))

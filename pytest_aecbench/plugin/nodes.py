@@ -1,0 +1,473 @@
+"""The nodes a task becomes: directory, ``task.toml`` and trials.
+
+A task is a directory node holding one module node on its ``task.toml``, whose only function is
+the template, parametrised by agent and repetition. The fixture closure and the parameters are the
+same for all tasks of a directory, so they are worked out for the first and shared with the rest.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import warnings
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_aecbench.errors import AecBenchError, TaskError, classify
+from pytest_aecbench.plugin.evaluate import stored_of
+from pytest_aecbench.plugin.state import is_first_worker, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
+
+    import pluggy
+    from _pytest._code.code import ExceptionInfo, TerminalRepr
+
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.tasks.task import Task
+    from pytest_aecbench.trials.trial import Trial
+
+__all__ = [
+    "SandboxItem",
+    "TaskDirectory",
+    "TaskFile",
+    "TaskTree",
+    "TaskWarning",
+    "TrialItem",
+    "is_check",
+    "is_task",
+    "is_trial",
+    "needs_sandbox",
+]
+
+TASK_FILE = "task.toml"
+
+
+def is_trial(node_id: str) -> bool:
+    """Tell a trial by its id, where there is no more to go by."""
+    return f"{TASK_FILE}::trial[" in node_id
+
+
+def is_check(node_id: str) -> bool:
+    """Tell a check by its id."""
+    return f"{TASK_FILE}::check[" in node_id
+
+
+def needs_sandbox(node_id: str) -> bool:
+    """Tell trials and checks, which work on the backend, from all other tests."""
+    return is_trial(node_id) or is_check(node_id)
+
+
+class TaskWarning(pytest.PytestWarning):
+    """Something in a task that works but is probably not meant."""
+
+
+def is_task(directory: str) -> bool:
+    """Tell whether the directory is one of our tasks."""
+    # Asked of every directory of every pytest run on this machine: one stat and no import.
+    if not _is_file(directory, TASK_FILE):
+        return False
+    from pytest_aecbench.tasks import task
+
+    return _is_file(directory, task.INSTRUCTION_FILE) or task.is_task(Path(directory))
+
+
+def _is_file(directory: str, name: str) -> bool:
+    return os.path.isfile(f"{directory}{os.sep}{name}")  # noqa: PTH113  (ten times as fast)
+
+
+class TaskTree(pytest.Directory):
+    """A directory with task directories in it."""
+
+    def collect(self) -> Iterable[pytest.Collector]:
+        """Yield the tasks directly below in batches, and leave the rest to pytest."""
+        ihook, session = self.ihook, self.session
+        selected_only = not any(map(session.isinitpath, (self.path, *self.path.parents)))
+        is_ignored = self._ignoring()
+        is_shareable = not _others(self.config, "pytest_generate_tests")
+        batch: list[Path] = []
+        with os.scandir(self.path) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        for entry in entries:
+            path = Path(entry.path)
+            named = session.isinitpath(path, with_parents=True)
+            if not named and (selected_only or is_ignored(path)):
+                continue
+            is_plain = is_shareable and not named and not _is_file(entry.path, "conftest.py")
+            if is_plain and is_task(entry.path):
+                batch.append(path)
+                continue
+            if batch:
+                yield TaskBatch.from_parent(self, directories=batch)
+                batch = []
+            if entry.is_dir():
+                node = ihook.pytest_collect_directory(path=path, parent=self)
+                if node is not None:
+                    yield node
+            elif entry.is_file():
+                yield from ihook.pytest_collect_file(file_path=path, parent=self)
+        if batch:
+            yield TaskBatch.from_parent(self, directories=batch)
+
+    def _ignoring(self) -> Callable[[Path], object]:
+        """Return what tells ignored paths: pytest's hook, or the little of it that matters."""
+        config, hook = self.config, self.ihook.pytest_ignore_collect
+        patterns = config.getini("norecursedirs")
+        said = [
+            *(config.option.ignore or ()),
+            *(config.option.ignore_glob or ()),
+            *(pattern for pattern in patterns if "/" in pattern),
+            *_others(config, "pytest_ignore_collect"),
+            *(
+                plugin
+                for plugin in config.pluginmanager.get_plugins()
+                if hasattr(plugin, "collect_ignore") or hasattr(plugin, "collect_ignore_glob")
+            ),
+        ]
+        if said:
+            return lambda path: hook(collection_path=path, config=config)
+        # What is left of pytest's own rules is slow on paths and quick on names.
+        ignored = re.compile("|".join(map(fnmatch.translate, patterns)))
+        return lambda path: ignored.match(path.name)
+
+
+# Hypothesis ignores nothing but a directory that starts with a dot.
+_HARMLESS = ("_pytest.", "pytest_aecbench.", "_hypothesis_pytestplugin")
+
+
+def _others(config: pytest.Config, hook: str) -> list[object]:
+    """Return the plugins that implement the hook in ways that we cannot foresee."""
+    impls = getattr(config.pluginmanager.hook, hook).get_hookimpls()
+    return [impl.plugin for impl in impls if not _name(impl.plugin).startswith(_HARMLESS)]
+
+
+def _name(plugin: object) -> str:
+    return str(getattr(plugin, "__name__", type(plugin).__module__))
+
+
+class TaskBatch(pytest.Collector):
+    """Tasks beside each other that have nothing of their own to say about fixtures.
+
+    They are collected apart from their directory, for pytest takes note of a directory's
+    conftest.py only when it has collected the directory.
+    """
+
+    def __init__(self, *, directories: Sequence[Path], **kwargs: Any) -> None:
+        super().__init__(name="tasks", **kwargs)
+        self.directories = directories
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Yield the tasks' trials; a task with something to report speaks for itself."""
+        shared: Sequence[pytest.Function] = ()
+        for directory in self.directories:
+            file: TaskFile = TaskFile.from_parent(self.parent, path=directory / TASK_FILE)
+            task = file.read_quietly()
+            if task is None:
+                yield file
+            else:
+                shared = shared or file.template()
+                yield from file.trials(task, shared)
+
+
+class TaskDirectory(pytest.Directory):
+    """A task; nothing in it is collected but its ``task.toml``."""
+
+    def collect(self) -> Iterable[pytest.Collector]:
+        """Yield the one file that counts."""
+        return [self.file()]
+
+    def file(self) -> TaskFile:
+        """Make the node of ``task.toml``."""
+        file: TaskFile = TaskFile.from_parent(self, path=self.path / TASK_FILE)
+        return file
+
+
+class TaskFile(pytest.Module):
+    """A task's ``task.toml``, standing for a module with the template in it."""
+
+    is_selected = True
+
+    @property
+    def ihook(self) -> pluggy.HookRelay:
+        """The hooks of the directory it was collected in, since no other need be known."""
+        assert self.parent is not None
+        return self.parent.ihook
+
+    @cached_property
+    def task(self) -> Task:
+        """The task, read and checked."""
+        return self.read()
+
+    def read(self) -> Task:
+        """Read the task without keeping it, as thousands may be collected and few run."""
+        from pytest_aecbench.tasks.task import Task
+
+        directory = self.path.parent
+        return Task.load(directory, task_id=settings_of(self.config).task_id(directory))
+
+    def read_quietly(self) -> Task | None:
+        """Read the task; None where collecting it has something to report."""
+        try:
+            task = self.read()
+        except TaskError:
+            return None
+        return None if task.warnings else task
+
+    def _getobj(self) -> ModuleType:
+        from pytest_aecbench.plugin import template
+
+        return template
+
+    def istestfunction(self, obj: object, name: str) -> bool:
+        """Take the one template of this run, whatever ``python_functions`` says."""
+        return name == ("check" if settings_of(self.config).checks else "trial")
+
+    def istestclass(self, obj: object, name: str) -> bool:
+        """Take no class."""
+        return False
+
+    def collect(self) -> Iterable[SandboxItem]:
+        """Yield the task's trials, or its checks."""
+        is_checked = bool(settings_of(self.config).checks)
+        try:
+            task = self.read()
+        except TaskError as error:
+            if is_checked:
+                return self.trials(None, self.template())
+            raise self.CollectError(str(error)) from None
+        if is_checked:  # one of which tells what there is to warn of
+            return self.trials(task, self.template())
+        # Every worker collects, but one of them is enough to say what all would say.
+        with warnings.catch_warnings(record=not is_first_worker(self.config)):
+            self._warn(task.warnings)
+        return self.trials(task, self.template())
+
+    def _warn(self, messages: Iterable[str]) -> None:
+        for message in messages:
+            try:
+                warnings.warn_explicit(TaskWarning(message), None, str(self.path), lineno=1)
+            except TaskWarning as warning:  # where warnings are errors
+                raise self.CollectError(str(warning)) from None
+
+    def template(self) -> Sequence[pytest.Function]:
+        """Work out the template's parameters and fixtures by pytest's own machinery."""
+        nodes = super(pytest.Module, self).collect()  # not Module's, which looks for xunit set-up
+        return [node for node in nodes if isinstance(node, pytest.Function)]
+
+    def trials(self, task: Task | None, template: Iterable[pytest.Function]) -> list[SandboxItem]:
+        """Make the task's items from a template worked out here or for a sibling."""
+        kind: type[SandboxItem] = TrialItem
+        if settings_of(self.config).checks:
+            from pytest_aecbench.plugin.items import CheckItem
+
+            kind = CheckItem
+        if task is not None:
+            self.is_selected = settings_of(self.config).selection.takes(task)
+        for name in task.markers if task else ():
+            if marker := _marker(self.config, name):
+                self.add_marker(marker)
+            else:
+                self.extra_keyword_matches.add(name)
+        items = [
+            kind.from_parent(
+                self,
+                name=function.name,
+                callspec=function.callspec,
+                fixtureinfo=function._fixtureinfo,
+                keywords={function.callspec.id: True},
+                originalname=function.originalname,
+            )
+            for function in template
+        ]
+        stored = stored_of(self.config)
+        if stored is None or task is None:
+            return items
+        return [
+            item
+            for item in items
+            if not isinstance(item, TrialItem)
+            or stored.trial_id(task.task_id, item.agent, item.repetition) is not None
+        ]
+
+
+_MARKERS = pytest.StashKey[dict[str, "pytest.MarkDecorator | None"]]()
+# Makes marks without looking each new name up among all that are registered.
+_MARK = pytest.MarkGenerator(_ispytest=True)
+
+
+def _marker(config: pytest.Config, name: str) -> pytest.MarkDecorator | None:
+    """Return a registered marker of that name; None where it already means something else."""
+    markers = config.stash.setdefault(_MARKERS, {})
+    if not markers:
+        lines: list[str] = config.getini("markers")
+        markers.update({line.partition(":")[0].partition("(")[0]: None for line in lines})
+    if name not in markers:
+        config.addinivalue_line("markers", f"{name}: tasks with this word in their metadata")
+        markers[name] = None if name.startswith("_") else getattr(_MARK, name)
+    return markers[name]
+
+
+class SandboxItem(pytest.Function):
+    """What works on a task in a sandbox."""
+
+    parent: TaskFile
+    attempt = 0
+    trial: Trial | None = None
+    error: BaseException | None = None
+
+    @property
+    def ihook(self) -> pluggy.HookRelay:
+        """The hooks of the task's own."""
+        return self.parent.ihook
+
+    @property
+    def task(self) -> Task:
+        """The task to work on."""
+        return self.parent.task
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is known to be well."""
+        return False
+
+    @property
+    def guard_sec(self) -> float:
+        """What no attempt exceeds unless its own deadlines have failed."""
+        from pytest_aecbench.trials.trial import MARGIN_SEC
+
+        config, settings = self.task.config, settings_of(self.config)
+        deadlines = (
+            config.environment.build_timeout_sec
+            + config.environment.healthcheck_sec
+            + (settings.timeout_override_sec or config.agent.timeout_sec)
+            + config.verifier.timeout_sec
+        )
+        return deadlines * settings.timeout_multiplier + MARGIN_SEC
+
+    @property
+    def may_be_retried(self) -> bool:
+        """Whether the last attempt ended in an error that another may not."""
+        return self.error is not None and classify(self.error).retry
+
+    def forget(self) -> None:
+        """Be as if never run, but for the count of attempts."""
+        self.trial = self.error = None
+        self.user_properties.clear()
+        # What failed for a whole task or session is remembered there and would fail again.
+        for definitions in self._fixtureinfo.name2fixturedefs.values():
+            for definition in definitions:
+                if definition.cached_result is not None and definition.cached_result[2]:
+                    definition.cached_result = None
+        self._initrequest()
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Point to the task rather than to the template."""
+        task_id = settings_of(self.config).task_id(self.path.parent)
+        return self.path, 0, f"{task_id}[{self.callspec.id}]"  # a skip must have a line
+
+    def repr_failure(  # type: ignore[override]
+        self, excinfo: ExceptionInfo[BaseException]
+    ) -> str | TerminalRepr:
+        """Show our own errors and sentences as what they say, and anything else in full."""
+        error = excinfo.value
+        if isinstance(error, AecBenchError):
+            message = f"{type(error).__name__}: {error}"
+        elif isinstance(error, pytest.fail.Exception) and not error.pytrace:
+            message = str(error)
+        else:
+            return super().repr_failure(excinfo)
+        shown = excinfo.getrepr(style="value")
+        if shown.reprcrash is not None:
+            shown.reprcrash.message = message
+        return shown
+
+
+class TrialItem(SandboxItem):
+    """One trial: one task, one agent, one repetition."""
+
+    reused: TrialRecord | None = None
+    result: dict[str, str | int | float | bool | None] | None = None
+    not_run = False
+
+    @property
+    def agent(self) -> AgentSpec:
+        """The agent that attempts the task."""
+        return cast("AgentSpec", self.callspec.params["agent"])
+
+    @property
+    def repetition(self) -> int:
+        """Which attempt of this agent at this task it is, from 1."""
+        return cast("int", self.callspec.params["repetition"])
+
+    @property
+    def passed(self) -> bool:
+        """Whether the reward is known and reaches the threshold."""
+        return self.result is not None and self.result["passed"] is True
+
+    def forget(self) -> None:
+        """Be as if never run, but for the count of attempts."""
+        self.result = None
+        super().forget()
+
+    def setup(self) -> None:
+        """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
+        from pytest_aecbench.plugin import evaluate as evaluating
+        from pytest_aecbench.plugin.dataset import check_unchanged, dataset_of
+        from pytest_aecbench.plugin.resume import reused_record
+        from pytest_aecbench.trials import record as keeping
+        from pytest_aecbench.trials.trial import Trial
+
+        if not self.config.option.setupplan:
+            settings = settings_of(self.config)
+            self.attempt += 1
+            agent = self.agent
+            if agent.harness == "replay" and settings.evaluate is None:
+                from pytest_aecbench.agents.replay import pinned
+
+                agent = pinned(agent, self.task, settings.root)
+            self.trial = Trial(
+                self.task,
+                agent,
+                self.repetition,
+                settings,
+                self.attempt,
+                dataset_of(self.config),
+            )
+            self.trial.evaluates = evaluating.stored_record(self.config, self.trial)
+            self.reused = reused_record(self.config, self.trial)
+            if self.reused is not None:
+                return
+            self.skip_if_spent()
+            check_unchanged(self.trial)
+            keeping.begin(self.trial)
+            evaluating.check(self.trial)
+        super().setup()
+
+    def skip_if_spent(self) -> None:
+        """Do not run where the run's other trials have cost all that it may cost."""
+        from pytest_aecbench.host.costs import is_spent
+
+        settings = settings_of(self.config)
+        if is_spent(settings):
+            self.not_run = True
+            pytest.skip(f"not run: --aec-max-cost of {settings.max_cost_usd:g} USD is reached")
+
+    def runtest(self) -> None:
+        """Compare the reward with the threshold."""
+        if self.reused is None:
+            super().runtest()
+            return
+        from pytest_aecbench.plugin.template import trial
+        from pytest_aecbench.trials.reward import Reward
+
+        evaluation = self.reused.evaluation
+        assert evaluation.reward is not None
+        assert self.trial is not None
+        reward = Reward(evaluation.reward, "reward.json", evaluation.details)
+        trial(self.agent, self.repetition, self.trial, reward)

@@ -1,0 +1,160 @@
+"""Where a long run stands, while it runs: on a terminal always, elsewhere a line now and then."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
+
+import pytest
+
+from pytest_aecbench.plugin.nodes import is_trial
+from pytest_aecbench.plugin.state import has_trials, is_retried, is_worker, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from xdist.workermanage import WorkerController
+
+    from pytest_aecbench.plugin.region import Region
+    from pytest_aecbench.plugin.standing import Standing
+
+REDRAW_SEC = 1.0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep count where a person may be watching."""
+    if not is_worker(config):
+        config.pluginmanager.register(Progress(config), "aecbench-progress")
+
+
+class Progress:
+    """Listens to the run, and lets a thread say where it stands."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self._node_ids: list[str] = []
+        self._standing: Standing | None = None
+        self._region: Region | None = None
+        self._over = threading.Event()
+        self._speaker: threading.Thread | None = None
+        self._stream: TextIO | None = None
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the trials to run in this process."""
+        self._expect(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(
+        self, node: WorkerController, ids: Sequence[str]
+    ) -> None:
+        """Count the trials to run in workers, each of which collects them all."""
+        if self._standing is None:
+            self._expect(ids)
+
+    def _expect(self, node_ids: Iterable[str]) -> None:
+        self._node_ids = [node_id for node_id in node_ids if is_trial(node_id)]
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Take note of a trial that begins, here or in a worker."""
+        if not is_trial(nodeid) or not has_trials(self.config):
+            return
+        if self._standing is None:
+            self._standing = self._start()
+        self._standing.begin(nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take note of a trial that ends."""
+        if self._standing is None or is_retried(report) or not is_trial(report.nodeid):
+            return
+        if report.when in ("teardown", "???"):
+            result = getattr(report, "aecbench", {"reward": None, "error_cause": "crashed"})
+            self._standing.end(
+                report.nodeid,
+                result["reward"],
+                failed=result["error_cause"] is not None,
+                reused=getattr(report, "aecbench_reused", False),
+            )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Say no more, and leave the terminal as it was."""
+        self._over.set()
+        if self._speaker is not None:
+            self._speaker.join()
+        if self._region is not None:
+            self._region.close()
+        if self._stream is not None:
+            self._stream.close()
+
+    def pytest_unconfigure(self) -> None:
+        """Do the same where the session never finished."""
+        self.pytest_sessionfinish()
+
+    def _start(self) -> Standing:
+        """Begin to speak, where there is someone to listen."""
+        # Imported here because a run without trials has no use for it.
+        from pytest_aecbench.host.signals import interrupts_of
+        from pytest_aecbench.plugin.durations import TrialName, past_duration
+        from pytest_aecbench.plugin.region import Region
+        from pytest_aecbench.plugin.resume import reusable_of
+        from pytest_aecbench.plugin.standing import Standing
+
+        config = self.config
+        standing = Standing(
+            self._node_ids,
+            lambda node_id: past_duration(config, TrialName.of(config, node_id)),
+            reusable=len(reusable_of(config)),
+            workers=config.getoption("numprocesses", None) or 1,
+        )
+        interval_sec = settings_of(config).progress_sec
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or not interval_sec:
+            return standing
+        self._stream = _uncaptured(sys.stdout)
+        stream = self._stream or sys.stdout
+        if stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+            if reporter.verbosity > -2:
+                self._region = region = Region(stream)
+                interrupts_of(config).last_acts.append(region.close)
+                self._speak(REDRAW_SEC, lambda: region.draw(partial(self._lines, standing)))
+        elif reporter.verbosity >= 0:
+            self._speak(interval_sec, lambda: _write_line(reporter, stream, standing.line()))
+        return standing
+
+    def _speak(self, interval_sec: float, say: Callable[[], None]) -> None:
+        def repeat() -> None:
+            while not self._over.wait(interval_sec):
+                say()
+
+        self._speaker = threading.Thread(target=repeat, name="aec-progress", daemon=True)
+        self._speaker.start()
+
+    def _lines(self, standing: Standing, width: int, most: int) -> Sequence[str]:
+        from pytest_aecbench.ledger import journal as underway
+
+        settings = settings_of(self.config)
+        root, experiment_id = settings.ledger_root, settings.experiment_id
+        return standing.lines(
+            underway.attempts(root, experiment_id, settings.run_id), width=width, most=most
+        )
+
+
+def _uncaptured(stream: TextIO) -> TextIO | None:
+    """Open a way to where the stream leads, which is captured itself while a test runs here."""
+    try:
+        descriptor = os.dup(stream.fileno())
+    except (OSError, ValueError):  # kept in memory
+        return None
+    return open(descriptor, "w", encoding=stream.encoding, errors="replace")  # noqa: PTH123
+
+
+def _write_line(reporter: pytest.TerminalReporter, stream: TextIO, line: str) -> None:
+    """Write a line of its own, and let the reporter begin another."""
+    newline = "\n" if reporter._tw.width_of_current_line else ""
+    stream.write(f"{newline}{line}\n")
+    stream.flush()
+    reporter._tw._current_line = ""
+    reporter.currentfspath = None

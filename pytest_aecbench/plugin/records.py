@@ -1,0 +1,168 @@
+"""Every attempt leaves a record: in the ledger, in JUnit and on its report."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_aecbench.errors import AecBenchError, LedgerError
+from pytest_aecbench.host.signals import interrupts_of
+from pytest_aecbench.plugin.nodes import SandboxItem, TrialItem
+from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_aecbench.host.secrets import Scrubber
+
+# What a report carries of each text; all of it goes from a worker to the controller.
+MAX_SHOWN_CHARS = 32_000
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep the record as soon as the outcome is known, which is before teardown."""
+    report = yield
+    if not isinstance(item, SandboxItem) or item.trial is None:
+        return report
+    if not isinstance(item, TrialItem):  # whoever made it keeps what it found
+        _scrub(report, item.trial.scrubber)
+        return report
+    known = call.when == "call" or (call.when == "setup" and report.failed)
+    if known and not report.skipped:
+        try:
+            with interrupts_of(item.config).held_back():
+                _keep(item, call)
+        except LedgerError as error:
+            _stop(item, report, error)
+        else:
+            if isinstance(item.error, LedgerError):
+                _stop(item, report, item.error)
+    if report.skipped or (call.when == "teardown" and item.trial.kept):
+        from pytest_aecbench.trials import record as keeping
+
+        keeping.forget(item.trial)
+    _scrub(report, item.trial.scrubber)
+    _shorten(report)
+    report.user_properties = list(item.user_properties)
+    if item.result is not None:
+        # Reports carry what else they are given to the controller.
+        report.aecbench = item.result  # type: ignore[attr-defined]
+        report.aecbench_reused = item.reused is not None  # type: ignore[attr-defined]
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Keep a record of a trial that is stopped, which makes no report."""
+    try:
+        return (yield)
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        if isinstance(item, TrialItem) and item.trial is not None and item.reused is None:
+            from pytest_aecbench.trials import record as keeping
+
+            with suppress(LedgerError):
+                if not item.trial.kept:
+                    keeping.keep(item.trial, KeyboardInterrupt("the run was stopped"))
+                keeping.forget(item.trial)
+        raise
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Let a sandbox be removed as a whole, also when the run is told to end meanwhile."""
+    if not isinstance(item, TrialItem):
+        return (yield)
+    with interrupts_of(item.config).held_back():
+        return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Keep records of trials whose process died, and remove what it left."""
+    config = session.config
+    if not has_trials(config):
+        return
+    try:
+        _clean_up(config, interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+    except AecBenchError as error:
+        # Too late for a test to fail of it.
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(f"aec: {error}")
+
+
+def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
+    from pytest_aecbench.plugin.lookup import made_backend
+
+    backend = made_backend(config)
+    if close := getattr(backend, "close", None):
+        close()
+    if is_worker(config):
+        return
+    from pytest_aecbench.host import runs as leases
+    from pytest_aecbench.ledger import journal as underway
+
+    with suppress(LedgerError):  # said already, to each trial that could not be kept
+        underway.recover(settings_of(config).ledger_root, interrupted=interrupted)
+    if reap := getattr(backend, "reap", None):
+        reap()
+    leases.end(settings_of(config).run_id)
+
+
+def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
+    # Imported here because a run without trials must not pay for pydantic.
+    from pytest_aecbench.reports.statistics import TrialResult
+    from pytest_aecbench.trials import record as keeping
+
+    trial = item.trial
+    assert trial is not None
+    error = call.excinfo.value if call.excinfo else None
+    if trial.reward is not None and isinstance(error, pytest.fail.Exception):
+        error = None  # the sentence on a reward that is too low
+    item.error = error
+    record = item.reused or keeping.keep(trial, error)
+    item.user_properties.extend(keeping.properties(record))
+    result = TrialResult.from_record(record)
+    if result.reward is not None:  # by today's threshold, also where it is reused
+        result = replace(result, passed=result.reward >= trial.threshold)
+    item.result = result.to_dict()
+
+
+def _stop(item: TrialItem, report: pytest.TestReport, error: LedgerError) -> None:
+    """Stop before more is spent on results that cannot be kept."""
+    report.outcome, report.longrepr = "failed", f"LedgerError: {error}"
+    item.session.shouldstop = f"aec: {error}"
+
+
+def _scrub(report: pytest.TestReport, scrubber: Scrubber) -> None:
+    """Take secrets out of what the report shows."""
+    if not scrubber:
+        return
+    report.sections = [(name, scrubber.text(text)) for name, text in report.sections]
+    if report.longrepr is not None and not report.skipped:
+        shown = str(report.longrepr)
+        if (scrubbed := scrubber.text(shown)) != shown:
+            report.longrepr = scrubbed
+
+
+def _shorten(report: pytest.TestReport) -> None:
+    """Leave out the middle of what is too long for anybody to read."""
+    report.sections = [(name, _ends_of(text)) for name, text in report.sections]
+    if report.longrepr is not None and not report.skipped:
+        shown = str(report.longrepr)
+        if (short := _ends_of(shown)) != shown:
+            report.longrepr = short
+
+
+def _ends_of(text: str) -> str:
+    left_out = len(text) - MAX_SHOWN_CHARS
+    if left_out <= 0:
+        return text
+    half = MAX_SHOWN_CHARS // 2
+    return f"{text[:half]}\n[{left_out} characters left out]\n{text[-half:]}"

@@ -1,0 +1,82 @@
+"""The results of a run, as they come in from this process or from workers."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
+from pytest_aecbench.plugin.state import has_trials, is_retried, settings_of
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_aecbench.reports.statistics import TrialResult
+
+__all__ = ["Results", "is_crash", "results_of"]
+
+_NAME = "aecbench-results"
+
+
+def is_crash(report: pytest.CollectReport | pytest.TestReport) -> bool:
+    """Tell whether the report is of a trial or check whose worker died."""
+    return report.when == "???" and needs_sandbox(report.nodeid)
+
+
+def results_of(config: pytest.Config) -> Results | None:
+    """Return the run's results; None in a worker."""
+    found: Results | None = config.pluginmanager.get_plugin(_NAME)
+    return found
+
+
+class Results:
+    """What came in so far; a plugin, for only as such does it get to hear of reports."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.started = time.monotonic()
+        self.crashed = False
+        self.others_failed = False
+        self.not_run = 0
+        self._results: list[dict[str, str | int | float | bool | None]] = []
+        config.pluginmanager.register(self, _NAME)
+
+    @property
+    def wall_sec(self) -> float:
+        """How long the run has taken so far."""
+        return time.monotonic() - self.started
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember each finished attempt once."""
+        # Not at "call", which other plugins report more than once.
+        settled = report.when == "teardown" or is_retried(report)
+        if settled and hasattr(report, "aecbench"):
+            self._results.append(report.aecbench)
+        self.not_run += hasattr(report, "aecbench_not_run")
+        self.crashed = self.crashed or is_crash(report)
+        if report.failed and not is_trial(report.nodeid):
+            self.others_failed = True
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Take note of what could not be collected."""
+        self.others_failed = self.others_failed or report.failed
+
+    def settled(self, *, orderly: bool) -> list[TrialResult]:
+        """Return all results; unless all was orderly, also of trials that made no report."""
+        # Imported here because a run without trials has no use for it.
+        from pytest_aecbench.errors import LedgerError
+        from pytest_aecbench.ledger.store import Ledger
+        from pytest_aecbench.reports.statistics import TrialResult
+
+        results = [TrialResult.from_dict(result) for result in self._results]
+        if has_trials(self.config) and (self.crashed or not orderly):
+            settings = settings_of(self.config)
+            known = {result.trial_id for result in results}
+            with suppress(LedgerError):
+                results += [
+                    TrialResult.from_record(record)
+                    for record in Ledger(settings.ledger_root).records(settings.experiment_id)
+                    if record.run_id == settings.run_id and record.trial_id not in known
+                ]
+        return results

@@ -1,0 +1,89 @@
+"""Another attempt, when the infrastructure failed; never when there is a reward."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from _pytest.runner import runtestprotocol  # the way for plugins that run a test again
+
+from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.plugin.nodes import SandboxItem, needs_sandbox
+from pytest_aecbench.plugin.state import settings_of
+
+if TYPE_CHECKING:
+    from xdist.scheduler.load import LoadScheduling
+
+MAX_DELAY_SEC = 60.0
+
+_CRASHES = pytest.StashKey[dict[str, int]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a trial until it is settled or out of attempts."""
+    if not isinstance(item, SandboxItem) or not (retries := settings_of(item.config).retries):
+        return None
+    log = item.ihook
+    log.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    while True:
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if not item.may_be_retried or item.attempt > retries:
+            break
+        (failed, *_) = [report for report in reports if report.failed]
+        failed.outcome = "retried"  # type: ignore[assignment]  # neither passed nor failed
+        log.pytest_runtest_logreport(report=failed)
+        time.sleep(_delay(item))
+        item.forget()
+    for report in reports:
+        log.pytest_runtest_logreport(report=report)
+    log.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _delay(item: SandboxItem) -> float:
+    """Return how long to wait: twice as long each time, and not all workers the same."""
+    delay_sec = settings_of(item.config).retry_delay_sec
+    for _ in range(1, item.attempt):
+        delay_sec = min(2 * delay_sec, MAX_DELAY_SEC)
+    return delay_sec * random.uniform(0.5, 1.5)  # noqa: S311  (no secret)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(
+    crashitem: str, report: pytest.TestReport, sched: LoadScheduling
+) -> None:
+    """Record a trial whose worker died, and run it again as often as any other trial."""
+    if not needs_sandbox(crashitem):
+        return
+    from pytest_aecbench.ledger import journal as underway
+
+    config: pytest.Config = sched.config
+    with suppress(LedgerError):  # the run's other trials say so
+        underway.recover(settings_of(config).ledger_root)
+    if _has_reward(config, crashitem):
+        return  # it died of what came after, so there is nothing to try again
+    crashes = config.stash.setdefault(_CRASHES, {})
+    crashes[crashitem] = crashes.get(crashitem, 0) + 1
+    if crashes[crashitem] <= settings_of(config).retries:
+        report.outcome = "retried"  # type: ignore[assignment]
+        sched.mark_test_pending(crashitem)
+
+
+def _has_reward(config: pytest.Config, node_id: str) -> bool:
+    """Tell whether this run has scored the trial."""
+    from pytest_aecbench.ledger.store import Ledger
+    from pytest_aecbench.plugin.durations import TrialName
+
+    settings, trial = settings_of(config), TrialName.of(config, node_id)
+    with suppress(LedgerError):
+        return any(
+            record.scored
+            and record.run_id == settings.run_id
+            and (record.task.task_id, record.agent.name, str(record.repetition)) == trial[1:]
+            for record in Ledger(settings.ledger_root).records(settings.experiment_id)
+        )
+    return False

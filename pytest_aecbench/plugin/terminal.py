@@ -1,0 +1,70 @@
+"""What the person at the terminal sees of rewards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.plugin.results import Results, is_crash, results_of
+from pytest_aecbench.plugin.state import is_retried, is_worker, settings_of
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Listen for results where they are shown, which is not in a worker."""
+    if not is_worker(config):
+        Results(config)
+
+
+def pytest_report_teststatus(
+    report: pytest.CollectReport | pytest.TestReport,
+) -> tuple[str, str, str] | None:
+    """Put the reward behind the word; failures keep their category, or they would vanish."""
+    if is_retried(report):
+        return "retried", "R", "RETRIED"
+    if is_crash(report):
+        return "error", "E", "ERROR"  # its worker died, which says nothing about the agent
+    result = getattr(report, "aecbench", None)
+    if result is None or report.when != "call":
+        return None
+    if result["reward"] is None:
+        return ("unverified", "u", "UNVERIFIED") if report.passed else None
+    reward = f"{result['reward']:.4g}"
+    if getattr(report, "aecbench_reused", False):
+        reward += ", reused"
+    if report.failed:
+        return "failed", "F", f"FAILED ({reward})"
+    return "passed", ".", "PASSED" if reward == "1" else f"PASSED ({reward})"
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """Print the table per agent, if there were trials."""
+    results = results_of(config)
+    if results is None or terminalreporter.verbosity < -1:
+        return
+    trials = results.settled(orderly=exitstatus in (0, 1))
+    if not trials:
+        return
+    # Imported here because a run without trials has no use for it.
+    from pytest_aecbench.reports.text import summary_lines
+
+    settings = settings_of(config)
+    terminalreporter.section(f"aec: {settings.experiment_id}")
+    for line in summary_lines(trials, results.wall_sec):
+        terminalreporter.write_line(line)
+    terminalreporter.write_line(f"records in {settings.shown(settings.experiment_ledger)}")
+    if settings.keep != "none":
+        _say_what_is_kept(terminalreporter)
+
+
+def _say_what_is_kept(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what pytest shows of failed trials, but not of others."""
+    failed = {report.nodeid for report in terminalreporter.stats.get("failed", [])}
+    for report in terminalreporter.stats.get("", []):
+        for name, text in getattr(report, "sections", ()):
+            if "kept sandbox" in name and report.nodeid not in failed:
+                terminalreporter.section(f"kept sandbox: {report.nodeid}", "-")
+                terminalreporter.write_line(text)

@@ -1,0 +1,101 @@
+"""How trials are dealt to workers: one by one, long ones first.
+
+A worker starts a test only when it knows the next one, so one test always waits behind the one that
+runs. A short trial is put behind a long one and a long one behind a short one: so no long trial
+waits for another while a worker is idle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdist.scheduler.load import LoadScheduling
+
+from pytest_aecbench.errors import TaskError
+from pytest_aecbench.plugin.durations import TrialName, past_duration
+from pytest_aecbench.plugin.nodes import needs_sandbox
+from pytest_aecbench.plugin.plan import order_of
+from pytest_aecbench.plugin.state import settings_of
+from pytest_aecbench.tasks.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pytest
+    from xdist.workermanage import WorkerController
+
+__all__ = ["TrialScheduling", "expected_durations", "longest_first"]
+
+
+class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no types
+    """xdist's own scheduling where no trials are run."""
+
+    def __init__(self, config: pytest.Config, log: object) -> None:
+        super().__init__(config, log)
+        self.collection: list[str] | None = None
+        self._long: set[int] = set()  # what was dealt because it is long
+
+    def schedule(self) -> None:
+        """Deal the first trials, or more to a worker that joins later."""
+        collections = self.node2collection.values()
+        if not any(map(needs_sandbox, next(iter(collections), ()))):
+            super().schedule()
+            return
+        if self.collection is None:
+            if not self._check_nodes_have_same_collection():
+                return
+            node_ids = next(iter(collections))
+            self.collection = node_ids
+            self.pending[:] = order_of(self.config)
+            for node in self.nodes:  # the longest of all, before anything waits behind them
+                self._deal(node)
+        for node in reversed(self.nodes):
+            self.check_schedule(node)
+
+    def check_schedule(self, node: WorkerController, duration: float = 0) -> None:
+        """Give the worker what it needs to go on; with nothing left, let it finish."""
+        if not any(map(needs_sandbox, self.collection or ())):
+            super().check_schedule(node, duration)
+            return
+        if node.shutting_down:
+            return
+        while self.pending and len(self.node2pending[node]) < 2:
+            self._deal(node)
+        if not self.pending:
+            node.shutdown()
+
+    def _deal(self, node: WorkerController) -> None:
+        if not self.pending:
+            return
+        # A long one for a worker that is free or has a short one, a short one behind a long one.
+        waiting = self.node2pending[node]
+        behind_long = waiting and waiting[-1] in self._long
+        trial = self.pending.pop(-1 if behind_long else 0)
+        if not behind_long:
+            self._long.add(trial)
+        self.pending.insert(0, trial)  # which is what is sent
+        self._send_tests(node, 1)
+
+
+def longest_first(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:
+    """Return the tests' places in the order in which they are to be dealt."""
+    durations = expected_durations(config, node_ids)
+    return sorted(range(len(durations)), key=lambda number: -durations[number])
+
+
+def expected_durations(config: pytest.Config, node_ids: Iterable[str]) -> list[float]:
+    """Return how long each trial took of late, else how long it may take; other tests take 0."""
+    return [_expected(config, node_id) if needs_sandbox(node_id) else 0.0 for node_id in node_ids]
+
+
+def _expected(config: pytest.Config, node_id: str) -> float:
+    trial = TrialName.of(config, node_id)
+    if (past := past_duration(config, trial)) is not None:
+        return past
+    try:
+        limits = Task.load(trial.directory).config
+    except TaskError:
+        return 0.0
+    settings = settings_of(config)
+    agent_timeout_sec = settings.timeout_override_sec or limits.agent.timeout_sec
+    return agent_timeout_sec + limits.verifier.timeout_sec

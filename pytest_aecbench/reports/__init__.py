@@ -1,0 +1,1 @@
+"""Figures from records, and their rendering as text and Markdown."""

@@ -1,0 +1,153 @@
+"""How agents compare over all their trials: a row for each, in every experiment asked for.
+
+Only the newest version of a task counts, by its files: what was earned on other files is counted
+apart and said. An agent is its harness, model and parameters, whatever it was called.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.reports.statistics import (
+    TrialResult,
+    final_attempts,
+    pass_at_k_mean,
+    summarise,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.reports.statistics import AgentSummary
+
+__all__ = ["Leaderboard", "Standing", "leaderboard", "newest_versions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One agent's row."""
+
+    agent: str
+    tasks: int
+    experiments: int
+    pass_at_k: float | None
+    summary: AgentSummary
+
+    @property
+    def error_rate(self) -> float:
+        """The share of its trials that ended in an error."""
+        overall = self.summary.overall
+        return overall.errors / overall.trials if overall.trials else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """The agents, best first; ``set_aside`` counts records of earlier versions, by task."""
+
+    standings: tuple[Standing, ...]
+    tasks: int
+    k: int
+    set_aside: Mapping[str, int]
+    held_out: int
+
+
+def newest_versions(
+    records: Iterable[TrialRecord],
+) -> tuple[list[TrialRecord], dict[str, int]]:
+    """Return the records of each task's newest version, and how many of others, by task.
+
+    The newest version is the one that was attempted last.
+    """
+    records = sorted(records, key=lambda record: record.timing.started_at)
+    newest = {record.task.task_id: record.task.digest for record in records}
+    set_aside: dict[str, int] = defaultdict(int)
+    kept = []
+    for record in records:
+        if record.task.digest == newest[record.task.task_id]:
+            kept.append(record)
+        else:
+            set_aside[record.task.task_id] += 1
+    return kept, dict(sorted(set_aside.items()))
+
+
+def leaderboard(
+    records: Iterable[TrialRecord], *, holdout: bool = False, k: int | None = None
+) -> Leaderboard:
+    """Rank the agents by their mean reward on public tasks, or with ``holdout`` on all.
+
+    Without ``k``, pass@k is for as many trials as every agent has of each task that it attempted.
+    """
+    records = list(records)
+    asked = [record for record in records if holdout or record.task.visibility == "public"]
+    counted, set_aside = newest_versions(_latest_verdicts(asked))
+    names = _names(counted)
+    results = list(_results(counted, names))
+    outcomes: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for trial in final_attempts(results):
+        if trial.passed is not None:
+            outcomes[trial.agent][trial.task_id].append(trial.passed)
+    if k is None:
+        k = min((len(o) for tasks in outcomes.values() for o in tasks.values()), default=1)
+    experiments = defaultdict(set)
+    for record in counted:
+        experiments[names[_identity(record)]].add(record.experiment_id)
+    standings = [
+        Standing(
+            summary.agent,
+            len({trial.task_id for trial in results if trial.agent == summary.agent}),
+            len(experiments[summary.agent]),
+            pass_at_k_mean(outcomes[summary.agent], k),
+            summary,
+        )
+        for summary in summarise(results)
+    ]
+    tasks = len({trial.task_id for trial in results})
+    return Leaderboard(tuple(standings), tasks, k, set_aside, len(records) - len(asked))
+
+
+def _latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """Return one record of each piece of work: an agent does not earn twice by being verified."""
+    by_id = {record.trial_id: record for record in records}
+    latest: dict[str, TrialRecord] = {}
+    for record in sorted(by_id.values(), key=lambda record: record.timing.started_at):
+        work = record
+        while work.evaluates is not None and work.evaluates.trial_id in by_id:
+            work = by_id[work.evaluates.trial_id]
+        latest[work.evaluates.trial_id if work.evaluates else work.trial_id] = record
+    return list(latest.values())
+
+
+def _identity(record: TrialRecord) -> str:
+    return json.dumps(record.agent.model_dump(exclude={"name"}), sort_keys=True)
+
+
+def _names(records: Sequence[TrialRecord]) -> dict[str, str]:
+    """Return what to call each agent: its latest name, and more where agents share one."""
+    latest = {_identity(record): record.agent for record in records}
+    names = {identity: agent.name for identity, agent in latest.items()}
+    shared = Counter(names.values())
+    for identity, agent in latest.items():
+        if shared[agent.name] > 1:
+            names[identity] += f" ({agent.harness}{f':{agent.model}' if agent.model else ''})"
+    numbers: Counter[str] = Counter()
+    shared = Counter(names.values())
+    for identity, name in names.items():
+        numbers[name] += 1
+        if shared[name] > 1:
+            names[identity] += f" #{numbers[name]}"
+    return names
+
+
+def _results(records: Iterable[TrialRecord], names: Mapping[str, str]) -> Iterable[TrialResult]:
+    """Yield results in which the repetitions of several experiments are told apart."""
+    numbers: dict[tuple[str, str], dict[tuple[str, int], int]] = defaultdict(dict)
+    for record in records:
+        name = names[_identity(record)]
+        known = numbers[name, record.task.task_id]
+        repetition = known.setdefault((record.experiment_id, record.repetition), len(known) + 1)
+        result = TrialResult.from_record(record)
+        yield replace(result, agent=name, repetition=repetition, visibility="public")

@@ -1,0 +1,95 @@
+"""The summary at the end of a run, as lines of at most 80 columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.reports.statistics import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_aecbench.reports.statistics import AgentSummary, Group, Interval, Total, TrialResult
+
+__all__ = ["amount_text", "bounds_text", "duration_text", "mean_text", "summary_lines"]
+
+NAME_WIDTH = 32
+HEAD = f"{'agent':{NAME_WIDTH}} trials errors reward  95 % interval pass@1"
+
+
+def summary_lines(results: Iterable[TrialResult], wall_sec: float) -> Iterator[str]:
+    """Yield a table per agent, and what it used up."""
+    summaries = summarise(results)
+    yield HEAD
+    for summary in summaries:
+        yield from _agent_lines(summary)
+    yield f"wall time {duration_text(wall_sec)}"
+
+
+def _agent_lines(summary: AgentSummary) -> Iterator[str]:
+    trials = summary.overall.trials + (summary.holdout.trials if summary.holdout else 0)
+    yield _row(summary.agent, summary.overall)
+    for groups in (summary.by_domain, summary.by_difficulty):
+        if len(groups) > 1:
+            for name, group in groups.items():
+                yield _row(f"  {name}", group)
+    k = summary.repetitions
+    if summary.pass_at_k is not None and summary.pass_hat_k is not None:
+        yield f"  pass@{k} {summary.pass_at_k:.2f}, pass^{k} {summary.pass_hat_k:.2f}"
+    if summary.attempts > trials:
+        yield f"  {summary.attempts} attempts at {trials} trials"
+    if summary.overall.causes:
+        causes = ", ".join(f"{name} {count}" for name, count in summary.overall.causes.items())
+        yield f"  errors, not scored: {causes}"
+    if summary.holdout is not None:
+        yield f"  held-out trials, not shown above: {summary.holdout.trials}"
+    used = [
+        *_used("tokens in", summary.tokens_in),
+        *_used("tokens out", summary.tokens_out),
+        *_used("USD", summary.usd),
+        f"trial time {duration_text(summary.duration_sec)}",
+    ]
+    yield f"  {', '.join(used)}"
+
+
+def _row(name: str, group: Group) -> str:
+    if len(name) > NAME_WIDTH:
+        name = name[: NAME_WIDTH - 3] + "..."
+    return (
+        f"{name:{NAME_WIDTH}} {group.trials:>6} {group.errors:>6} {mean_text(group.mean):>6} "
+        f"{bounds_text(group.mean):>14} {mean_text(group.pass_at_1):>6}"
+    )
+
+
+def mean_text(interval: Interval | None) -> str:
+    """Return a mean as it is shown; a dash where there is none."""
+    return "-" if interval is None else f"{interval.mean:.2f}"
+
+
+def bounds_text(interval: Interval | None) -> str:
+    """Return an interval's bounds as they are shown; a dash where there are none."""
+    if interval is None or interval.low is None or interval.high is None:
+        return "-"
+    return f"{interval.low:.2f} to {interval.high:.2f}"
+
+
+def _used(what: str, total: Total) -> Iterator[str]:
+    if total.value is not None:
+        yield f"{what} {amount_text(total, decimals=2 if what == 'USD' else 0)}"
+
+
+def amount_text(total: Total, decimals: int = 0) -> str:
+    """Return a sum as it is shown, with how much of it is known."""
+    if total.value is None:
+        return "-"
+    partly = "" if total.known == total.of else f" (known for {total.known} of {total.of})"
+    return f"{total.value:,.{decimals}f}{partly}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a time as it is shown."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

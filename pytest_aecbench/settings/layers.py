@@ -1,0 +1,184 @@
+"""The files that settings come from; each gives a layer of ``name -> (value, where)``.
+
+A higher layer wins: options, experiment, project (with pytest's ini below it), user, defaults.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_aecbench.documents.problems import hint, shown
+from pytest_aecbench.documents.strict import read_json, read_toml, read_yaml, shown_path
+from pytest_aecbench.documents.variables import DotEnv, load_dotenv
+from pytest_aecbench.errors import SettingsError, TaskError
+from pytest_aecbench.tasks.task import read_text
+
+if TYPE_CHECKING:
+    from pytest_aecbench.settings import Settings
+
+__all__ = [
+    "PROJECT_FILE",
+    "USER_KEYS",
+    "Layer",
+    "check_user_value",
+    "conflicts",
+    "experiment_layer",
+    "find_root",
+    "project_layer",
+    "settings_at",
+    "user_file",
+    "user_layer",
+]
+
+Layer: TypeAlias = "dict[str, tuple[object, str]]"
+
+PROJECT_FILE = "aec-bench.toml"
+USER_KEYS = ("datasets_root", "feedback_root", "jobs_root", "ledger_root", "tasks_root")
+
+# setting -> key
+_COMPUTE_KEYS = {
+    "backend": "compute.backend",
+    "timeout_override_sec": "compute.resource_limits.timeout_override",
+    "memory_mb": "compute.resource_limits.memory_mb",
+    "cpus": "compute.resource_limits.cpus",
+    "concurrency": "compute.resource_limits.n_concurrent_trials",
+}
+_PROJECT_KEYS = {
+    "project_name": "project.name",
+    "tasks_root": "paths.tasks",
+    "templates_root": "paths.templates",
+    "seeds_root": "paths.seeds",
+    "ledger_root": "paths.ledger",
+    "feedback_root": "paths.feedback",
+    "datasets_root": "paths.datasets",
+    "jobs_root": "paths.jobs",
+    **_COMPUTE_KEYS,
+}
+_EXPERIMENT_KEYS = {
+    "experiment_id": "experiment_id",
+    "experiment_name": "name",
+    "description": "description",
+    "dataset": "tasks.dataset",
+    "include_patterns": "tasks.include_patterns",
+    "exclude_patterns": "tasks.exclude_patterns",
+    "domains": "tasks.domains",
+    "difficulties": "tasks.difficulties",
+    "lifecycle": "tasks.lifecycle",
+    "agents": "agents",
+    "repetitions": "repetitions",
+    "no_verify": "disable_verification",
+    **_COMPUTE_KEYS,
+}
+
+
+def find_root(start: Path) -> Path | None:
+    """Return the nearest directory from ``start`` upward that has an ``aec-bench.toml``."""
+    for directory in (start, *start.parents):
+        if os.path.lexists(f"{directory}{os.sep}{PROJECT_FILE}"):
+            return directory
+    return None
+
+
+def project_layer(root: Path) -> Layer:
+    """Read the project's ``aec-bench.toml``."""
+    # Imported here and below, for pydantic is slow to import.
+    from pytest_aecbench.settings.schema import ProjectConfig, check_document
+
+    path = root / PROJECT_FILE
+    where = shown_path(path)
+    return _layer(check_document(read_toml(path), ProjectConfig, where), _PROJECT_KEYS, where)
+
+
+def experiment_layer(path: Path) -> Layer:
+    """Read an ``experiment.yaml``, with the files it names."""
+    from pytest_aecbench.settings.schema import ExperimentConfig, check_document
+
+    where = shown_path(path)
+    data = check_document(read_yaml(path), ExperimentConfig, where, table="keys with values")
+    for index, agent in enumerate(data.get("agents") or ()):
+        if name := agent.pop("system_prompt_file", None):
+            key = f"{where}: agents.{index}.system_prompt_file"
+            agent["system_prompt"] = _prompt(path.parent / name, key)
+    return _layer(data, _EXPERIMENT_KEYS, where)
+
+
+def _prompt(path: Path, where: str) -> str:
+    try:
+        text = read_text(path)
+    except TaskError as error:
+        raise SettingsError(f"{where}: {error}") from None
+    if not text.strip():
+        raise SettingsError(f"{where}: {shown_path(path)} is empty; write the prompt there")
+    return text
+
+
+def _layer(data: Mapping[str, Any], keys: Mapping[str, str], where: str) -> Layer:
+    layer: Layer = {}
+    for name, key in keys.items():
+        value: Any = data
+        for part in key.split("."):
+            value = value.get(part) if value is not None else None
+        if value is not None:
+            layer[name] = (value, f"{where}: {key}")
+    for table, options in (data.get("compute") or {}).items():
+        if table not in ("backend", "resource_limits"):
+            key = f"{where}: compute.{table}"
+            layer[f"compute:{table}"] = ({}, key)  # to be seen even where it is empty
+            for option, value in options.items():
+                layer[f"compute:{table}:{option}"] = (value, f"{key}.{option}")
+    return layer
+
+
+def user_file() -> Path | None:
+    """Return where this user's configuration is or would be."""
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(home):  # noqa: PTH117  (the specification has it that others are ignored)
+        return Path(home, "aec-bench", "config.json")
+    try:
+        return Path.home() / ".config" / "aec-bench" / "config.json"
+    except RuntimeError:
+        return None
+
+
+def user_layer() -> Layer:
+    """Read this user's ``config.json``, if there is one."""
+    path = user_file()
+    if path is None or not os.path.lexists(path):
+        return {}
+    where = shown_path(path)
+    return {
+        key: (check_user_value(key, value, where), f"{where}: {key}")
+        for key, value in read_json(path).items()
+    }
+
+
+def check_user_value(key: str, value: object, where: str) -> str:
+    """Return the value if a user's configuration can have it under this key."""
+    if key not in USER_KEYS:
+        raise SettingsError(f"{where}: {shown(key)} is an unknown key; {hint(key, USER_KEYS)}")
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise SettingsError(f"{where}: {key}: {shown(value)} is not valid; use a path")
+    return value
+
+
+def conflicts(lower: Layer, higher: Layer) -> tuple[str, ...]:
+    """Return a line for each setting that two layers of one rank disagree on."""
+    return tuple(
+        f"{lower[name][1]} is {shown(lower[name][0])} but {higher[name][1]} is "
+        f"{shown(higher[name][0])}; the latter counts"
+        for name in lower
+        if name in higher and str(lower[name][0]) != str(higher[name][0])
+    )
+
+
+def settings_at(start: Path) -> Settings:
+    """Return the settings of the project at ``start``, as commands beside pytest have them."""
+    from pytest_aecbench.settings import resolve
+
+    root = find_root(start)
+    dotenv = load_dotenv(root) if root else DotEnv()
+    layer = {**user_layer(), **(project_layer(root) if root else {})}
+    return resolve(root or start, layer, secret_names=dotenv.secret)

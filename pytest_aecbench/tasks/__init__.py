@@ -1,0 +1,1 @@
+"""Task directories as values: schema, digest, Dockerfile, selection, scaffold."""

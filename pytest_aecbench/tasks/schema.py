@@ -1,0 +1,288 @@
+"""The schema of ``task.toml``: models, defaults, and one line for each thing that is wrong."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from pytest_aecbench.documents.problems import (dotted, hint, load_toml, model_problems, shown)
+
+__all__ = [
+    "AgentConfig",
+    "EnvironmentConfig",
+    "HealthcheckConfig",
+    "MetadataConfig",
+    "ParsedConfig",
+    "SolutionConfig",
+    "TaskConfig",
+    "VerifierConfig",
+    "parse_config",
+]
+
+# At most 1e9 seconds: beyond, the standard library's own timeouts overflow.
+_Seconds = Annotated[
+    float, Field(gt=0, le=1e9, description="a number of seconds above 0, at most 1e9")
+]
+_Megabytes = Annotated[
+    int | None, Field(gt=0, lt=2**53, description="a whole number of megabytes above 0")
+]
+_Text = Annotated[str | None, Field(pattern=r"\S", description="a string that is not blank")]
+_Texts = Annotated[
+    tuple[Annotated[str, Field(pattern=r"\S")], ...],
+    Field(strict=False, description="an array of strings that are not blank"),
+]
+_Env = Annotated[
+    Mapping[
+        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
+        Annotated[str, Field(pattern=r"^[^\x00]*$")],
+    ],
+    Field(description="names of letters, digits and '_' with strings as values"),
+]
+_User = Annotated[
+    str | None,
+    BeforeValidator(lambda value: str(value) if type(value) is int else value),
+    Field(pattern=r"^\w[\w.:-]*$", description="a user's name or number"),
+    WithJsonSchema({"type": ["string", "integer", "null"], "pattern": r"^\w[\w.:-]*$"}),
+]
+
+
+class _Table(BaseModel):
+    # Unknown keys only warn, so they are looked for apart from validation.
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+
+
+class MetadataConfig(_Table):
+    """What the task is about, for selection and reports."""
+
+    domain: _Text = None
+    difficulty: Literal["easy", "medium", "hard"] | None = None
+    visibility: Literal["public", "holdout"] = "public"
+    lifecycle: Literal["proposed", "active", "deprecated", "retired"] = "active"
+    category: _Text = None
+    tags: _Texts = ()
+    pass_threshold: Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1")] = 1.0
+    check_allow: _Texts = ()
+
+
+class AgentConfig(_Table):
+    """How the agent runs."""
+
+    timeout_sec: _Seconds = 600.0
+    user: _User = None
+
+
+class VerifierConfig(_Table):
+    """How the verifier runs."""
+
+    timeout_sec: _Seconds = 300.0
+    environment_mode: Literal["shared", "separate"] = "shared"
+    env: _Env = {}
+    user: _User = None
+
+
+_Delay = Annotated[
+    float, Field(ge=0, le=1e9, description="a number of seconds from 0, at most 1e9")
+]
+
+
+class HealthcheckConfig(_Table):
+    """How to tell that a sandbox is ready for the agent; failures in the start period are free."""
+
+    command: Annotated[str, Field(pattern=r"\S", description="a shell command")]
+    interval_sec: _Delay = 5.0
+    timeout_sec: _Seconds = 30.0
+    start_period_sec: _Delay = 0.0
+    start_interval_sec: _Delay = 5.0
+    retries: Annotated[int, Field(ge=1, le=10**6, description="a whole number above 0")] = 3
+
+    @property
+    def longest_sec(self) -> float:
+        """How long it takes at most until the sandbox is known not to be healthy."""
+        rounds = self.retries * (self.interval_sec + self.timeout_sec)
+        return self.start_period_sec + self.start_interval_sec + self.timeout_sec + rounds
+
+
+class EnvironmentConfig(_Table):
+    """What the sandbox is made of and may use; None where the task sets no limit.
+
+    ``allow_internet`` has the last word on the network: it already says what ``network_mode`` does.
+    """
+
+    extensions: _Texts = ()
+    docker_image: _Text = None
+    build_timeout_sec: _Seconds = 600.0
+    cpus: Annotated[float | None, Field(gt=0, le=1e6, description="a number above 0")] = None
+    memory_mb: _Megabytes = None
+    storage_mb: _Megabytes = None
+    allow_internet: Annotated[bool, Field(description="true or false")] = True
+    network_mode: Literal["public", "no-network"] | None = None
+    os: Literal["linux"] = "linux"
+    workdir: Annotated[
+        str | None,
+        Field(pattern=r"^/[^\x00-\x1f\x7f]*$", description="a path that starts with '/'"),
+    ] = None
+    env: _Env = {}
+    healthcheck: Annotated[
+        HealthcheckConfig | None, Field(description="a table with a 'command'")
+    ] = None
+
+    @property
+    def healthcheck_sec(self) -> float:
+        """How long it takes at most to find out whether the sandbox is healthy."""
+        return self.healthcheck.longest_sec if self.healthcheck else 0.0
+
+
+class SolutionConfig(_Table):
+    """How the reference solution runs."""
+
+    env: _Env = {}
+
+
+class TaskConfig(_Table):
+    """A whole ``task.toml``."""
+
+    version: _Text = None
+    schema_version: _Text = None
+    metadata: MetadataConfig = MetadataConfig()
+    agent: AgentConfig = AgentConfig()
+    verifier: VerifierConfig = VerifierConfig()
+    environment: EnvironmentConfig = EnvironmentConfig()
+    solution: SolutionConfig = SolutionConfig()
+
+
+# The tables by their keys, and those within them.
+_TABLES: dict[str, type[_Table]] = {
+    "metadata": MetadataConfig,
+    "agent": AgentConfig,
+    "verifier": VerifierConfig,
+    "environment": EnvironmentConfig,
+    "environment.healthcheck": HealthcheckConfig,
+    "solution": SolutionConfig,
+}
+
+# The rest of Harbor's schema: what only informs, what we run without, and what we cannot run.
+_INFORMATION = {
+    "agent.setup_timeout_sec",
+    "environment.gpu_types",
+    "metadata.subcategory",
+    "metadata.subdomain",
+    "multi_step_reward_mode",
+    "multi_step_reward_strategy",
+    "source",
+    "task",
+}
+_NO_EFFECT = {
+    "agent.allowed_hosts",
+    "agent.network_mode",
+    "artifacts",
+    "environment.gpus",
+    "environment.mcp_servers",
+    "environment.skills_dir",
+    "environment.tpu",
+    "verifier.allowed_hosts",
+    "verifier.collect",
+    "verifier.network_mode",
+}
+_REFUSED = {
+    "environment.allowed_hosts": "single hosts cannot be allowed; "
+    "leave it out and set environment.network_mode to one of 'no-network', 'public'",
+    "steps": "a task of several steps cannot be run; make each step a task of its own",
+    "verifier.environment": "the verifier cannot have an image of its own; "
+    "leave it out and set verifier.environment_mode to one of 'separate', 'shared'",
+}
+
+
+class ParsedConfig(NamedTuple):
+    """What a ``task.toml`` says; ``config`` is None exactly when there are problems."""
+
+    config: TaskConfig | None
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=512)  # generated tasks share their text, and every worker reads them all
+def parse_config(text: str) -> ParsedConfig:
+    """Read a ``task.toml``; each problem and warning is a line that starts with its key."""
+    try:
+        data = load_toml(text)
+    except ValueError as error:
+        return ParsedConfig(None, (str(error),))
+    problems = _adopt_spellings(data)
+    warnings = []
+    for key, value, table in _foreign_keys(data):
+        if key in _REFUSED:
+            problems += [f"{key}: {_REFUSED[key]}"] if value else []
+        elif key in _NO_EFFECT:
+            unmet = f"{key}: {shown(value)} has no effect; the task runs without it"
+            warnings += [unmet] if value else []
+        elif key not in _INFORMATION and (hint := _hint(key.rpartition(".")[2], table)):
+            warnings.append(f"{key}: unknown key; {hint}")
+    config = None
+    try:
+        config = TaskConfig.model_validate(data)
+    except ValidationError as error:
+        problems += model_problems(error, TaskConfig)
+    return ParsedConfig(None if problems else config, tuple(problems), tuple(warnings))
+
+
+def _adopt_spellings(data: dict[str, Any]) -> list[str]:
+    """Put Harbor's other spellings of our keys into ours; return what is wrong with them."""
+    environment = data.get("environment")
+    if not isinstance(environment, dict):
+        return []
+    problems = []
+    for theirs, ours in (("memory", "memory_mb"), ("storage", "storage_mb")):
+        if theirs not in environment:
+            continue
+        size = environment.pop(theirs)
+        where = f"environment.{theirs}: {shown(size)}"
+        if not (megabytes := _megabytes(size)):
+            problems.append(f"{where} is not valid; use a size such as '512M' or '2G'")
+        elif environment.setdefault(ours, megabytes) != megabytes:
+            problems.append(f"{where} is not the same as {ours}; leave one of them out")
+    mode, internet = environment.get("network_mode"), environment.get("allow_internet", True)
+    if mode in ("no-network", "public") and isinstance(internet, bool):
+        environment["allow_internet"] = mode == "public"
+    return problems
+
+
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMG])(?:i?B)?", re.IGNORECASE)
+_KILOBYTES = {"K": 1, "M": 1024, "G": 1024**2}
+
+
+def _megabytes(size: object) -> int | None:
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    return int(float(match[1]) * _KILOBYTES[match[2].upper()] / 1024) if match else None
+
+
+def _foreign_keys(
+    data: dict[str, Any], table: type[_Table] = TaskConfig, within: str = ""
+) -> Iterator[tuple[str, Any, type[_Table]]]:
+    """Yield each key that our models lack, with its value and its table's model."""
+    # The document's own keys come in its order, which is that of its warnings.
+    for key in sorted(data) if within else data:
+        name = f"{within}.{dotted(key)}" if within else dotted(key)
+        if key not in table.model_fields:
+            yield name, data[key], table
+        elif name in _TABLES and isinstance(data[key], dict):
+            yield from _foreign_keys(data[key], _TABLES[name], name)
+
+
+def _hint(name: str, table: type[_Table]) -> str | None:
+    # Harbor's metadata is free text: only what looks like a slip there is worth a warning.
+    free = table is MetadataConfig
+    if free and not difflib.get_close_matches(name, table.model_fields, n=1, cutoff=0.8):
+        return None
+    return hint(name, table.model_fields)

@@ -1,0 +1,44 @@
+"""Which tasks an experiment or a dataset is about: those that every rule allows."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_aecbench.tasks.task import Task
+
+__all__ = ["Selection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Rules on tasks; an empty one allows all. In a pattern ``*`` stands for anything."""
+
+    include_patterns: tuple[str, ...] = ()
+    exclude_patterns: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    difficulties: tuple[str, ...] = ()
+    lifecycle: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+    def names(self, task_id: str) -> bool:
+        """Tell whether the patterns allow the task, which need not be read for that."""
+        included = not self.include_patterns or _matches(task_id, self.include_patterns)
+        return included and not _matches(task_id, self.exclude_patterns)
+
+    def takes(self, task: Task) -> bool:
+        """Tell whether the task is one of those meant."""
+        return (
+            self.names(task.task_id)
+            and (not self.domains or task.domain in self.domains)
+            and (not self.difficulties or task.difficulty in self.difficulties)
+            and (not self.lifecycle or task.config.metadata.lifecycle in self.lifecycle)
+        )
+
+
+def _matches(task_id: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(task_id, pattern) for pattern in patterns)

@@ -1,0 +1,437 @@
+"""Task: one directory read and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_aecbench.errors import TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_aecbench.tasks.schema import TaskConfig
+
+__all__ = [
+    "INSTRUCTION_FILE",
+    "TASK_FILE",
+    "FileDigest",
+    "Task",
+    "expand",
+    "file_digests",
+    "file_header",
+    "find_tasks",
+    "is_ignored",
+    "is_task",
+    "read_text",
+    "task_digest",
+]
+
+TASK_FILE = "task.toml"
+INSTRUCTION_FILE = "instruction.md"
+_OUR_TABLES = ("metadata", "agent", "verifier", "environment")
+_VERIFIERS = ("test.sh", "verify.py")
+_SOLUTIONS = ("solve.sh", "solve.py")
+_WORKSPACE = PurePosixPath("/workspace")
+_WORKSPACE_PATH = re.compile(r"(?<![\w./~-])/workspace/[\w./+@%=~-]*[\w/]")
+_WORKDIR = re.compile(r"^[ \t]*WORKDIR[ \t]+(.*\S)", re.IGNORECASE | re.MULTILINE)
+# What tools leave behind, which changes no task.
+_IGNORED = {
+    ".DS_Store",
+    ".git",
+    ".hg",
+    ".hypothesis",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".svn",
+    "Thumbs.db",
+    "__pycache__",
+}
+_IGNORED_SUFFIXES = (".pyc", ".pyo")
+_MAX_BYTES = 1 << 20  # more is no file that a person wrote
+
+
+def is_task(path: Path) -> bool:
+    """Tell whether the directory is a task of ours, not some other tool's; never raises."""
+    file = path / TASK_FILE
+    if not os.path.lexists(file):
+        return False
+    return os.path.lexists(path / INSTRUCTION_FILE) or _has_our_tables(file)
+
+
+def _has_our_tables(file: Path) -> bool:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        data = tomllib.loads(read_text(file))
+    except (TaskError, ValueError, RecursionError):
+        return False
+    return any(isinstance(data.get(name), dict) for name in _OUR_TABLES)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task directory; ``warnings`` says what in it works but is probably not meant."""
+
+    path: Path
+    task_id: str
+    config: TaskConfig = field(compare=False)
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, path: Path, *, task_id: str | None = None) -> Task:
+        """Read and check the directory, or raise a TaskError with a line for each problem."""
+        # Only here, for pydantic is slow to import and most pytest runs have no tasks.
+        from pytest_aecbench.tasks.schema import (ParsedConfig, parse_config)
+
+        parsed = ParsedConfig(None)
+        problems = []
+        try:
+            parsed = parse_config(read_text(path / TASK_FILE))
+        except TaskError as error:
+            problems.append(str(error))
+        problems += _located(path, parsed.problems)
+        try:
+            _read_instruction(path)
+        except TaskError as error:
+            problems.append(str(error))
+        if not _first_file(path / "tests", _VERIFIERS):
+            problems.append(f"{_shown(path / 'tests')}: no verifier; add test.sh or verify.py")
+        if problems or parsed.config is None:
+            raise TaskError("\n".join(problems))
+        return cls(path, task_id or path.name, parsed.config, _located(path, parsed.warnings))
+
+    @property
+    def instruction(self) -> str:
+        """The prompt."""
+        return _read_instruction(self.path)
+
+    @property
+    def instruction_sha256(self) -> str:
+        """What identifies the prompt."""
+        return hashlib.sha256(self.instruction.encode()).hexdigest()
+
+    @property
+    def domain(self) -> str:
+        """The field of work: ``metadata.domain``, or the first part of the id."""
+        first, slash, _ = self.task_id.partition("/")
+        return self.config.metadata.domain or (first if slash else "general")
+
+    @property
+    def difficulty(self) -> str | None:
+        """How hard it is, if the task says."""
+        return self.config.metadata.difficulty
+
+    @property
+    def visibility(self) -> str:
+        """Whether it is public or held out."""
+        return self.config.metadata.visibility
+
+    @property
+    def category(self) -> str | None:
+        """What kind of work it is, if the task says."""
+        return self.config.metadata.category
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Free words about it."""
+        return self.config.metadata.tags
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """Words for ``-m`` and ``-k``, written so that pytest can select by them."""
+        lifecycle = self.config.metadata.lifecycle
+        words = (
+            self.domain,
+            self.difficulty,
+            self.visibility,
+            self.category,
+            *self.tags,
+            None if lifecycle == "active" else lifecycle,
+        )
+        names = (re.sub(r"[^\w.+/-]+", "-", word).strip("-") for word in words if word)
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def workdir(self) -> PurePosixPath:
+        """The sandbox's working directory."""
+        return PurePosixPath(self.config.environment.workdir or _dockerfile_workdir(self.path))
+
+    @property
+    def output_path(self) -> PurePosixPath:
+        """The file the agent writes: the last one below ``/workspace`` that the prompt names."""
+        files = [
+            PurePosixPath(name)
+            for name in _WORKSPACE_PATH.findall(self.instruction)
+            if not name.endswith("/") and "/.." not in name
+        ]
+        return files[-1] if files else _WORKSPACE / "output.jsonl"
+
+    def output_below_workdir(self) -> PurePosixPath | None:
+        """Return where the output file is in the collected workspace, unless it is elsewhere."""
+        output, workdir = self.output_path, self.workdir
+        return output.relative_to(workdir) if output.is_relative_to(workdir) else None
+
+    @property
+    def tests_dir(self) -> Path:
+        """What becomes ``/tests``."""
+        return self.path / "tests"
+
+    @property
+    def verifier_command(self) -> str:
+        """What runs the verifier in the sandbox."""
+        script = _first_file(self.tests_dir, _VERIFIERS)
+        is_python = script and script.suffix == ".py"
+        return "python3 /tests/verify.py" if is_python else "bash /tests/test.sh"
+
+    @property
+    def solution_dir(self) -> Path:
+        """What becomes ``/solution``, for the oracle only."""
+        return self.path / "solution"
+
+    @property
+    def solution_script(self) -> Path | None:
+        """The reference solution, if there is one."""
+        return _first_file(self.solution_dir, _SOLUTIONS)
+
+    @property
+    def tools(self) -> tuple[Path, ...]:
+        """The Python files that the agent gets as tools."""
+        return tuple(sorted(tool for tool in self.path.glob("tools/*.py") if tool.is_file()))
+
+    def environment_env(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the variables of every command in the sandbox."""
+        return self._expanded("environment", self.config.environment.env, environ)
+
+    def verifier_env(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the variables of the verifier alone."""
+        return self._expanded("verifier", self.config.verifier.env, environ)
+
+    def solution_env(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the variables of the reference solution alone."""
+        return self._expanded("solution", self.config.solution.env, environ)
+
+    def _expanded(
+        self, table: str, env: Mapping[str, str], environ: Mapping[str, str]
+    ) -> dict[str, str]:
+        expanded = {}
+        for name, value in env.items():
+            try:
+                expanded[name] = expand(value, environ)
+            except TaskError as error:
+                where = _shown(self.path / TASK_FILE)
+                raise TaskError(f"{where}: {table}.env.{name}: {error}") from None
+        return expanded
+
+    @property
+    def digest(self) -> str:
+        """What identifies the content of the task's files, wherever they are.
+
+        Each file adds its kind, the length of its path, its path, the length of its content and
+        its content, so that no two different trees read the same. Links count by where they
+        point and are not followed; empty directories do not count.
+        """
+        return task_digest(self.path)
+
+
+def task_digest(path: Path) -> str:
+    """Return the digest of a directory as a task, whether or not it is a good one."""
+    digest = hashlib.sha256()
+    for kind, name, content in _contents(path):
+        digest.update(file_header(kind, name, len(content)))
+        digest.update(content)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def file_header(kind: str, name: str, size: int) -> bytes:
+    """Return what stands before a file's content in the digest of its task."""
+    parts = (kind.encode(), _bytes(name))
+    framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return framed + size.to_bytes(8, "big")
+
+
+class FileDigest(NamedTuple):
+    """One file of a task: ``file``, ``program``, ``link`` or ``other``, and its content's hash."""
+
+    kind: str
+    sha256: str
+
+
+def file_digests(path: Path) -> dict[str, FileDigest]:
+    """Return what the task's digest is made of, by the files' paths below the task."""
+    return {
+        name: FileDigest(kind, f"sha256:{hashlib.sha256(content).hexdigest()}")
+        for kind, name, content in _contents(path)
+    }
+
+
+def find_tasks(root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the id and the directory of every task below ``root``, sorted; links are not followed.
+
+    What is hidden, and what tools leave behind, holds no tasks.
+    """
+    yield from _find_tasks(root, "")
+
+
+def _find_tasks(directory: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    with os.scandir(directory) as entries:
+        names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
+    for name in names:
+        path = directory / name
+        if is_ignored(name) or name.startswith("."):
+            continue
+        if is_task(path):
+            yield f"{prefix}{name}", path
+        else:
+            yield from _find_tasks(path, f"{prefix}{name}/")
+
+
+_VARIABLE = re.compile(
+    r"""\$(?:
+        (?P<dollar>\$)
+      | (?P<name>[A-Za-z_]\w*)
+      | \{(?P<braced>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}
+      | (?P<broken>\{[^}]*\}?)
+    )""",
+    re.ASCII | re.VERBOSE,
+)
+
+
+def expand(value: str, environ: Mapping[str, str]) -> str:
+    """Fill in ``$VAR``, ``${VAR}`` and ``${VAR:-default}``; ``$$`` is a dollar sign.
+
+    A variable that is not set and has no default is a TaskError; an empty one gives its default.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        if match["dollar"]:
+            return "$"
+        if match["broken"]:
+            right = "write ${VAR} or ${VAR:-default}, and $$ for a dollar sign"
+            raise TaskError(f"{match[0]!r} is not a variable; {right}")
+        name = match["name"] or match["braced"]
+        if match["default"] is not None:
+            return environ.get(name) or match["default"]
+        if name not in environ:
+            raise TaskError(f"variable {name!r} is not set; set it or write ${{{name}:-default}}")
+        return environ[name]
+
+    return _VARIABLE.sub(replace, value)
+
+
+def _located(path: Path, messages: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{_shown(path / TASK_FILE)}: {message}" for message in messages)
+
+
+def _shown(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return str(path)
+
+
+def read_text(file: Path) -> str:
+    """Read a file that a person wrote, or raise a TaskError that says why it is none."""
+    try:
+        data = _read_bytes(file)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise TaskError(f"{_shown(file)}: {reason}; add a readable file") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start}, {data[error.start : error.start + 1]!r},"
+        raise TaskError(f"{_shown(file)}: {where} is not UTF-8; save it as UTF-8") from None
+
+
+def _read_bytes(file: Path) -> bytes:
+    # Bare system calls: two files of each of ten thousand tasks are read by every worker.
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # not to wait for a pipe's writer
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise TaskError(f"{_shown(file)}: not a regular file; put a text file there")
+        if status.st_size > _MAX_BYTES:
+            raise TaskError(f"{_shown(file)}: more than 1 MiB; make it shorter")
+        return os.read(descriptor, status.st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _read_instruction(path: Path) -> str:
+    text = read_text(path / INSTRUCTION_FILE)
+    if not text.strip():
+        raise TaskError(f"{_shown(path / INSTRUCTION_FILE)}: empty; write the prompt there")
+    return text
+
+
+def _first_file(directory: Path, names: tuple[str, ...]) -> Path | None:
+    # Not Path.is_file, which raises where a directory may not be searched.
+    files = (directory / name for name in names)
+    return next((file for file in files if os.path.isfile(file)), None)  # noqa: PTH113
+
+
+def _dockerfile_workdir(path: Path) -> PurePosixPath:
+    """Return where the image starts, unless that takes more than reading to find out."""
+    try:
+        lines = _WORKDIR.findall(read_text(path / "environment" / "Dockerfile"))
+    except TaskError:
+        lines = []
+    if not lines or "$" in "".join(lines):
+        return _WORKSPACE
+    return PurePosixPath("/", *(line.strip("\"'") for line in lines))
+
+
+def is_ignored(name: str) -> bool:
+    """Tell whether a file or directory of that name is no part of its task."""
+    return name in _IGNORED or name.endswith(_IGNORED_SUFFIXES)
+
+
+def _contents(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    """Yield each file's kind, path and content, in the order of the digest."""
+    try:
+        for name, entry in sorted(_files(path), key=lambda found: _bytes(found[0])):
+            yield _kind(entry), name, _content(entry)
+    except OSError as error:
+        raise TaskError(f"{error.filename}: {error.strerror}; make it readable") from None
+
+
+def _files(directory: str | Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield everything below that is not a directory, by the path it has in the digest."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if is_ignored(entry.name):
+                continue
+            name = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path, f"{name}/")
+            else:
+                yield name, entry
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    if not entry.is_file(follow_symlinks=False):
+        return "other"
+    executable = entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR
+    return "program" if executable else "file"
+
+
+def _content(entry: os.DirEntry[str]) -> bytes:
+    if entry.is_symlink():
+        return _bytes(os.readlink(entry.path))  # noqa: PTH115  (as written, not normalised)
+    return Path(entry.path).read_bytes() if entry.is_file(follow_symlinks=False) else b""
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

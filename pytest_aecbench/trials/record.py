@@ -1,0 +1,307 @@
+"""What a finished attempt leaves: its files, its record, its properties in JUnit."""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import suppress
+from datetime import datetime, timezone
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pytest_aecbench import __version__
+from pytest_aecbench.errors import classify
+from pytest_aecbench.host import costs as spending
+from pytest_aecbench.ledger import journal as underway
+from pytest_aecbench.ledger.record import (
+    AgentIdentity,
+    AgentOutcome,
+    Cost,
+    DatasetIdentity,
+    Environment,
+    Evaluated,
+    Evaluation,
+    Failure,
+    Inputs,
+    OutputFile,
+    Outputs,
+    TaskIdentity,
+    Timing,
+    TrialRecord,
+)
+from pytest_aecbench.ledger.store import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import JsonValue
+
+    from pytest_aecbench.trials.trial import Trial
+
+__all__ = ["begin", "files_below", "forget", "keep", "properties"]
+
+# A record names files, it does not replace a directory listing.
+MAX_FILES_NAMED = 500
+MAX_EXCERPT_CHARS = 2000
+# Nor do properties replace the record.
+MAX_DETAILS_NAMED = 100
+MAX_NAME_CHARS = 200
+
+
+def begin(trial: Trial) -> None:
+    """Note that the attempt is under way, so that it leaves a record even if this process dies."""
+    underway.begin(trial.settings.ledger_root, _scrubbed(trial, _record(trial, _crashed(trial))))
+
+
+def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
+    """Write the attempt's logs and its record, free of secrets, and return the record."""
+    if trial.directory.is_dir():
+        _write_logs(trial)
+        unread = trial.scrubber.tree(trial.directory)
+        trial.warnings.extend(f"not checked for secrets: {path.name}" for path in unread)
+    record = _scrubbed(trial, _record(trial, _evaluation(trial, error)))
+    Ledger(trial.settings.ledger_root).append(record)
+    trial.kept = True
+    spending.add(trial.settings, record.cost.usd)
+    return record
+
+
+def forget(trial: Trial) -> None:
+    """Take back what ``begin`` noted, as nothing of the attempt is left that could die."""
+    settings = trial.settings
+    underway.end(settings.ledger_root, settings.experiment_id, trial.trial_id)
+
+
+def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:
+    if not trial.scrubber:
+        return record
+    return TrialRecord.model_validate(trial.scrubber.json(record.model_dump(mode="json")))
+
+
+def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]]:
+    """Return what JUnit and other reports get to know of a record, as plain scalars."""
+    evaluation, dataset = record.evaluation, record.dataset
+    found: dict[str, str | int | float | bool | None] = {
+        "aec.task": record.task.task_id,
+        "aec.agent": record.agent.name,
+        "aec.repetition": record.repetition,
+        "aec.reward": evaluation.reward,
+        "aec.trial_id": record.trial_id,
+        "aec.experiment": record.experiment_id,
+        "aec.dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
+        "aec.evaluates": record.evaluates.trial_id if record.evaluates else None,
+        "aec.domain": record.task.domain,
+        "aec.difficulty": record.task.difficulty,
+        "aec.backend": record.environment.backend,
+        "aec.error": evaluation.error.cause if evaluation.error else None,
+        **{
+            f"aec.detail.{name}": value
+            for name, value in islice(evaluation.details.items(), MAX_DETAILS_NAMED)
+            if len(name) <= MAX_NAME_CHARS
+        },
+    }
+    return [(name, value) for name, value in found.items() if value is not None]
+
+
+def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
+    task, agent, settings = trial.task, trial.agent, trial.settings
+    return TrialRecord(
+        trial_id=trial.trial_id,
+        trial_key=trial.key,
+        experiment_id=settings.experiment_id,
+        run_id=settings.run_id,
+        task=TaskIdentity(
+            task_id=task.task_id,
+            digest=trial.digest,
+            domain=task.domain,
+            difficulty=task.difficulty,
+            visibility=task.visibility,
+            tags=task.tags,
+        ),
+        dataset=_dataset(trial),
+        agent=AgentIdentity(
+            name=agent.name,
+            harness=agent.harness,
+            model=agent.model,
+            parameters=dict(agent.parameters),
+            system_prompt_sha256=agent.system_prompt_sha256,
+        ),
+        repetition=trial.repetition,
+        attempt=trial.attempt,
+        evaluates=_evaluated(trial),
+        environment=Environment(
+            backend=settings.backend,
+            image=trial.image,
+            platform=f"{platform.system()}-{platform.machine()}".lower(),
+        ),
+        inputs=_inputs(trial),
+        outputs=_outputs(trial),
+        evaluation=evaluation,
+        agent_result=_agent_outcome(trial),
+        timing=Timing(
+            started_at=trial.started_at, finished_at=datetime.now(timezone.utc), **trial.timing
+        ),
+        cost=_cost(trial),
+        completeness="complete" if trial.collected else "partial",
+        warnings=tuple(trial.warnings),
+        harness_version=__version__,
+    )
+
+
+def _dataset(trial: Trial) -> DatasetIdentity | None:
+    used = trial.dataset
+    if used is None:
+        return None
+    return DatasetIdentity(
+        name=used.name,
+        version=used.version,
+        content_hash=used.content_hash,
+        drifted=used.drifted,
+    )
+
+
+def _evaluated(trial: Trial) -> Evaluated | None:
+    stored = trial.evaluates
+    if stored is None:
+        return None
+    return Evaluated(experiment_id=stored.experiment_id, trial_id=stored.trial_id)
+
+
+def _inputs(trial: Trial) -> Inputs:
+    """Return what the agent was given, which may have been long ago, and what applies now."""
+    inputs = Inputs(
+        instruction_sha256=trial.task.instruction_sha256,
+        agent_timeout_sec=trial.agent_timeout_sec,
+        verifier_timeout_sec=trial.verifier_timeout_sec,
+        build_timeout_sec=trial.task.config.environment.build_timeout_sec,
+    )
+    if trial.evaluates is None:
+        return inputs
+    given = trial.evaluates.inputs.model_dump(include={"instruction_sha256", "agent_timeout_sec"})
+    return inputs.model_copy(update=given)
+
+
+def _crashed(trial: Trial) -> Evaluation:
+    failure = Failure(
+        cause="crashed",
+        type="Crash",
+        message="the process that ran the trial ended without a word",
+    )
+    return Evaluation(
+        reward=None, threshold=trial.threshold, passed=None, validity="crashed", error=failure
+    )
+
+
+def _evaluation(trial: Trial, error: BaseException | None) -> Evaluation:
+    reward, verification = trial.reward, trial.verification
+    returncode = verification.returncode if verification else None
+    if error is not None:
+        failure = Failure(
+            cause=classify(error).cause,
+            type=type(error).__name__,
+            message=str(error),
+            phase=trial.phase,
+        )
+        return Evaluation(
+            reward=None,
+            threshold=trial.threshold,
+            passed=None,
+            validity="interrupted" if failure.cause == "interrupted" else "error",
+            error=failure,
+            verifier_returncode=returncode,
+        )
+    if reward is None:
+        return Evaluation(
+            reward=None, threshold=trial.threshold, passed=None, validity="unverified"
+        )
+    return Evaluation(
+        reward=reward.value,
+        threshold=trial.threshold,
+        passed=reward.value >= trial.threshold,
+        validity="scored",
+        details=dict(reward.details),
+        breakdown=cast("JsonValue", reward.breakdown),
+        verifier_returncode=returncode,
+    )
+
+
+def _agent_outcome(trial: Trial) -> AgentOutcome | None:
+    stored, result = trial.evaluates, trial.agent_result
+    if stored is not None:
+        ended = stored.agent_result
+        return AgentOutcome(**ended.model_dump()) if ended else None
+    if result is None:
+        return None
+    return AgentOutcome(status=result.status, returncode=result.returncode, error=result.error)
+
+
+def _cost(trial: Trial) -> Cost:
+    result = trial.agent_result
+    if result is None:
+        return Cost()
+    usage = result.usage
+    return Cost(
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
+        tokens_cache_read=usage.tokens_cache_read,
+        tokens_cache_write=usage.tokens_cache_write,
+        usd=result.cost_usd,
+    )
+
+
+def _outputs(trial: Trial) -> Outputs:
+    files = sorted(files_below(trial.directory))
+    if len(files) > MAX_FILES_NAMED:
+        trial.warnings.append(f"outputs.files names {MAX_FILES_NAMED} of {len(files)} files")
+    return Outputs(
+        files=tuple(OutputFile(path=path, size=size) for path, size in files[:MAX_FILES_NAMED]),
+        output_path=str(trial.task.output_path),
+        output_excerpt=_excerpt(trial),
+        jobs_dir=os.path.relpath(trial.directory, trial.settings.root),
+    )
+
+
+def files_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the path and size of each file below that is no link."""
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from files_below(Path(entry.path), f"{prefix}{entry.name}/")
+        elif entry.is_file(follow_symlinks=False):
+            yield f"{prefix}{entry.name}", entry.stat(follow_symlinks=False).st_size
+
+
+def _excerpt(trial: Trial) -> str | None:
+    """Return the start of the output file, never through a link that the agent made."""
+    below = trial.task.output_below_workdir()
+    if below is None:
+        return None
+    path = trial.workspace_dir / below
+    if not path.is_file() or path.resolve() != trial.workspace_dir.resolve() / below:
+        return None
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(MAX_EXCERPT_CHARS)
+
+
+def _write_logs(trial: Trial) -> None:
+    """Put what the agent's and the verifier's commands printed beside their own logs."""
+    printed = {
+        "agent/stdout.txt": trial.agent_result.stdout if trial.agent_result else "",
+        "agent/stderr.txt": trial.agent_result.stderr if trial.agent_result else "",
+        "verifier/test-stdout.txt": trial.verification.stdout if trial.verification else "",
+        "verifier/test-stderr.txt": trial.verification.stderr if trial.verification else "",
+    }
+    for name, text in printed.items():
+        if text:
+            path = trial.logs_dir / name
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            except OSError as error:  # no reason to lose the record as well
+                trial.warnings.append(f"not kept: logs/{name}, {error.strerror}")
+                with suppress(OSError):
+                    path.unlink()

@@ -1,0 +1,255 @@
+"""What happens in a trial, stage by stage; the fixtures call these."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.agents import Agent, AgentLimits, AgentResult
+from pytest_aecbench.agents.stored import MARKER
+from pytest_aecbench.backends import ComputeBackend, Limits
+from pytest_aecbench.backends.health import await_health
+from pytest_aecbench.backends.sandbox import Sandbox
+from pytest_aecbench.errors import AecBenchError, LedgerError, TransferError
+from pytest_aecbench.trials.reward import Reward, read_reward
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytest_aecbench.trials.trial import Trial
+
+__all__ = [
+    "attempt",
+    "check_space",
+    "collect",
+    "end",
+    "launch",
+    "stage_inputs",
+    "verify",
+    "verify_here",
+]
+
+_COPY = "verifier-workspace"
+
+
+def launch(
+    trial: Trial,
+    backend: ComputeBackend,
+    image: str,
+    workspace_dir: Path,
+    *,
+    network: bool | None = None,
+) -> Sandbox:
+    """Start a sandbox whose working directory starts with what ``workspace_dir`` holds.
+
+    It is healthy by the time it is returned, where the task says how to tell. ``network`` of None
+    is as the task says.
+    """
+    config, settings = trial.task.config.environment, trial.settings
+    env = trial.task.environment_env()
+    limits = Limits(
+        cpus=settings.cpus or config.cpus,
+        memory_mb=settings.memory_mb or config.memory_mb,
+        storage_mb=config.storage_mb,
+        network=config.allow_internet if network is None else network,
+        lifetime_sec=trial.lifetime_sec,
+    )
+    # The protocol has no limits; our own backends and those that want them take them.
+    extra = {"limits": limits} if _accepts_limits(backend) else {}
+    handle = backend.launch_trial(image_ref=image, workspace_dir=workspace_dir, **extra)
+    sandbox = Sandbox(backend, handle, env)
+    if config.healthcheck is not None:
+        try:
+            await_health(sandbox, config.healthcheck, trial.settings.timeout_multiplier)
+        except BaseException:
+            sandbox.close()
+            raise
+    return sandbox
+
+
+def _accepts_limits(backend: ComputeBackend) -> bool:
+    parameters = inspect.signature(backend.launch_trial).parameters.values()
+    return any(p.name == "limits" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def stage_inputs(trial: Trial) -> None:
+    """Make the trial's directories and put the task's tools in its workspace."""
+    check_space(trial.settings.jobs_root)
+    with _transferring(trial.directory):
+        trial.workspace_dir.mkdir(parents=True)
+        if trial.evaluates is not None:
+            (trial.workspace_dir / MARKER).touch()
+        if trial.task.tools:
+            tools = trial.workspace_dir / "tools"
+            tools.mkdir()
+            for tool in trial.task.tools:
+                shutil.copy2(tool, tools)
+
+
+def attempt(trial: Trial, sandbox: Sandbox, agent: Agent) -> AgentResult:
+    """Let the agent work."""
+    sandbox.user = trial.task.config.agent.user
+    phase = "agent" if trial.evaluates is None else "launch"
+    with _evidence_kept(trial, sandbox), trial.timed(phase):
+        return agent.run(trial.task, sandbox, AgentLimits(timeout_sec=trial.agent_timeout_sec))
+
+
+def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) -> Reward:
+    """Stop the agent's processes, run the verifier, bring everything home, read the reward."""
+    sandbox.user = trial.task.config.verifier.user
+    if trial.task.config.verifier.environment_mode == "separate":
+        return _verify_separately(trial, sandbox, backend, image)
+    return verify_here(trial, sandbox)
+
+
+def verify_here(trial: Trial, sandbox: Sandbox) -> Reward:
+    """Verify in this very sandbox, whatever the task says."""
+    sandbox.user = trial.task.config.verifier.user
+    with _evidence_kept(trial, sandbox):
+        _run_verifier(trial, sandbox)
+        collect(trial, sandbox)
+    return _read(trial)
+
+
+def _verify_separately(
+    trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str
+) -> Reward:
+    """Verify in a fresh sandbox that gets nothing of the agent's but its working directory."""
+    with trial.timed("collect"):
+        sandbox.execute("true", exclusive=True)
+    collect(trial, sandbox)
+    copy = trial.directory / _COPY
+    with _transferring(copy):
+        shutil.copytree(trial.workspace_dir, copy, symlinks=True)
+    try:
+        with trial.timed("launch"):
+            fresh = trial.verifier_sandbox = launch(trial, backend, image, copy)
+            fresh.user, fresh.env, fresh.echo = sandbox.user, sandbox.env, sandbox.echo
+        _run_verifier(trial, fresh)
+        with trial.timed("collect"), _transferring(trial.logs_dir):
+            _replace(fresh.collect().logs / "verifier", trial.logs_dir / "verifier")
+    finally:
+        if trial.settings.keep == "none":
+            _end_verification(trial)
+    return _read(trial)
+
+
+def _end_verification(trial: Trial) -> None:
+    """Remove the sandbox that the verifier had to itself, if it had one."""
+    if trial.verifier_sandbox is not None:
+        trial.verifier_sandbox.close()
+        trial.verifier_sandbox = None
+    shutil.rmtree(trial.directory / _COPY, ignore_errors=True)
+
+
+def end(trial: Trial, sandbox: Sandbox, *, keep: bool) -> str:
+    """Remove the trial's sandboxes, or let go of them; return how to enter those that are kept."""
+    entrances = []
+    if keep:
+        sandboxes = (trial.verifier_sandbox, sandbox)
+        entrances = [one.keep() for one in sandboxes if one is not None]
+    with trial.timed("teardown"):
+        try:
+            if not keep:
+                _end_verification(trial)
+            elif trial.verifier_sandbox is not None:
+                trial.verifier_sandbox.close()
+        finally:
+            sandbox.close()
+    return "\n\n".join(entrances)
+
+
+def _run_verifier(trial: Trial, sandbox: Sandbox) -> None:
+    task = trial.task
+    empty = trial.directory / "empty"
+    with _transferring(empty):
+        empty.mkdir(exist_ok=True)
+    with trial.timed("verify"):
+        trial.verification = sandbox.execute(
+            task.verifier_command,
+            env=task.verifier_env(),
+            timeout_sec=trial.verifier_timeout_sec,
+            uploads={"/tests": task.tests_dir, "/logs/verifier": empty},
+            exclusive=True,
+        )
+    with _transferring(empty):
+        empty.rmdir()
+
+
+def collect(trial: Trial, sandbox: Sandbox) -> None:
+    """Bring the working directory and the logs into the trial's directory."""
+    with trial.timed("collect"), _transferring(trial.directory):
+        artifacts = sandbox.collect()
+        _replace(artifacts.workspace, trial.workspace_dir)
+        _replace(artifacts.logs, trial.logs_dir)
+        trial.warnings.extend(f"not collected: {name}" for name in artifacts.skipped)
+        trial.collected = not any(name.startswith("workspace/") for name in artifacts.skipped)
+    # An agent or a verifier that found no space left has failed for no fault of its own.
+    check_space(trial.settings.jobs_root)
+
+
+def check_space(directory: Path) -> None:
+    """Raise LedgerError unless more of the trials' files could be written now."""
+    probe = directory / f".{os.urandom(8).hex()}.tmp"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(bytes(4096))
+    except OSError as error:
+        raise LedgerError(
+            f"{directory}: cannot be written, {error.strerror}; the trials' files need a directory "
+            "that can be written and has space left"
+        ) from None
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+
+
+def _replace(source: Path, target: Path) -> None:
+    if source == target:
+        return
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, symlinks=True)
+
+
+def _read(trial: Trial) -> Reward:
+    verification = trial.verification
+    assert verification is not None
+    trial.phase = "verify"
+    reward = read_reward(
+        trial.logs_dir / "verifier",
+        script=trial.task.verifier_command,
+        returncode=verification.returncode,
+        timed_out=verification.timed_out,
+        output=verification.stdout + verification.stderr,
+    )
+    trial.warnings.extend(reward.warnings)
+    if verification.returncode != 0:
+        trial.warnings.append(f"verifier: exit code {verification.returncode}, reward all the same")
+    return reward
+
+
+@contextmanager
+def _transferring(where: Path) -> Iterator[None]:
+    """Turn trouble with the host's files into an error of the infrastructure."""
+    try:
+        yield
+    except OSError as error:
+        check_space(where.parent)
+        raise TransferError(f"{where}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _evidence_kept(trial: Trial, sandbox: Sandbox) -> Iterator[None]:
+    """Collect what there is before an error leads to teardown."""
+    try:
+        yield
+    except AecBenchError:
+        phase = trial.phase
+        with suppress(AecBenchError, OSError):
+            collect(trial, sandbox)
+        trial.phase = phase
+        raise

@@ -1,0 +1,137 @@
+"""One attempt of a trial while it is under way, and the record it leaves."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.errors import TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytest_aecbench.agents import AgentResult
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.datasets.inuse import DatasetInUse
+    from pytest_aecbench.host.secrets import Scrubber
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.tasks.task import Task
+    from pytest_aecbench.trials.reward import Reward
+
+__all__ = ["MARGIN_SEC", "Trial"]
+
+# For set-up and transfers, which have no deadline of their own.
+MARGIN_SEC = 600.0
+
+
+@dataclass
+class Trial:
+    """One task × one agent × one repetition, in one attempt; fixtures fill in what happens."""
+
+    task: Task
+    agent: AgentSpec
+    repetition: int
+    settings: Settings
+    attempt: int = 1
+    dataset: DatasetInUse | None = None
+    evaluates: TrialRecord | None = None
+    trial_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    phase: str = "build"
+    timing: dict[str, float] = field(default_factory=dict)
+    image: str | None = None
+    agent_result: AgentResult | None = None
+    verification: BackendExecutionResult | None = None
+    verifier_sandbox: Sandbox | None = None  # where it had one to itself that may be kept
+    reward: Reward | None = None
+    collected: bool = False
+    kept: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    @cached_property
+    def digest(self) -> str:
+        """What the task's files were when the attempt began."""
+        return self.task.digest
+
+    @property
+    def key(self) -> str:
+        """What identifies the trial wherever and whenever it runs."""
+        from pytest_aecbench.ledger.record import trial_key
+
+        return trial_key(self.digest, json.dumps(self.agent.identity()), self.repetition)
+
+    @property
+    def threshold(self) -> float:
+        """The reward that passes."""
+        if self.settings.threshold is not None:
+            return self.settings.threshold
+        return self.task.config.metadata.pass_threshold
+
+    @property
+    def agent_timeout_sec(self) -> float:
+        """How long the agent may take."""
+        own = self.settings.timeout_override_sec or self.task.config.agent.timeout_sec
+        return own * self.settings.timeout_multiplier
+
+    @property
+    def verifier_timeout_sec(self) -> float:
+        """How long the verifier may take."""
+        return self.task.config.verifier.timeout_sec * self.settings.timeout_multiplier
+
+    @property
+    def lifetime_sec(self) -> float:
+        """What no sandbox of the trial outlives."""
+        healthcheck_sec = self.task.config.environment.healthcheck_sec
+        waiting_sec = healthcheck_sec * self.settings.timeout_multiplier
+        return waiting_sec + self.agent_timeout_sec + self.verifier_timeout_sec + MARGIN_SEC
+
+    @cached_property
+    def scrubber(self) -> Scrubber:
+        """Knows this machine's credentials and those that the task passes on."""
+        from pytest_aecbench.host.secrets import Scrubber, secrets_from
+
+        task, secrets = self.task, self.settings.secrets()
+        for env in (task.environment_env, task.verifier_env, task.solution_env):
+            with suppress(TaskError):  # a variable that is not set is said where it is needed
+                secrets.update(secrets_from(env()))
+        return Scrubber(secrets)
+
+    @cached_property
+    def directory(self) -> Path:
+        """Where the trial's files are kept on the host."""
+        return self.settings.jobs_root / self.settings.experiment_id / self.trial_id
+
+    @property
+    def workspace_dir(self) -> Path:
+        """What the agent's working directory becomes on the host."""
+        return self.directory / "workspace"
+
+    @property
+    def logs_dir(self) -> Path:
+        """What the sandbox's ``/logs`` becomes on the host."""
+        return self.directory / "logs"
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Charge the time of the block to a phase, and blame it if the block fails."""
+        from pytest_aecbench.ledger import journal as underway
+
+        self.phase = phase
+        settings = self.settings
+        underway.enter(settings.ledger_root, settings.experiment_id, self.trial_id, phase)
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - start
+            self.timing[phase] = self.timing.get(phase, 0.0) + spent

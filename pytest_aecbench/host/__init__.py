@@ -1,1 +1,1 @@
-"""What this machine's processes of one user share: files, owners, runs, slots, signals and secrets."""
+"""The machine, as processes of one user share it: files, owners, slots, signals, secrets."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INSTRUCTION_FILE",
     "TASK_FILE",
+    "WORKSPACE",
     "FileDigest",
     "Task",
     "expand",
@@ -38,7 +39,7 @@ INSTRUCTION_FILE = "instruction.md"
 _OUR_TABLES = ("metadata", "agent", "verifier", "environment")
 _VERIFIERS = ("test.sh", "verify.py")
 _SOLUTIONS = ("solve.sh", "solve.py")
-_WORKSPACE = PurePosixPath("/workspace")
+WORKSPACE = PurePosixPath("/workspace")
 _WORKSPACE_PATH = re.compile(r"(?<![\w./~-])/workspace/[\w./+@%=~-]*[\w/]")
 _WORKDIR = re.compile(r"^[ \t]*WORKDIR[ \t]+(.*\S)", re.IGNORECASE | re.MULTILINE)
 # What tools leave behind, which changes no task.
@@ -174,7 +175,7 @@ class Task:
             for name in _WORKSPACE_PATH.findall(self.instruction)
             if not name.endswith("/") and "/.." not in name
         ]
-        return files[-1] if files else _WORKSPACE / "output.jsonl"
+        return files[-1] if files else WORKSPACE / "output.jsonl"
 
     def output_below_workdir(self) -> PurePosixPath | None:
         """Return where the output file is in the collected workspace, unless it is elsewhere."""
@@ -387,7 +388,7 @@ def _dockerfile_workdir(path: Path) -> PurePosixPath:
     except TaskError:
         lines = []
     if not lines or "$" in "".join(lines):
-        return _WORKSPACE
+        return WORKSPACE
     return PurePosixPath("/", *(line.strip("\"'") for line in lines))
 
 

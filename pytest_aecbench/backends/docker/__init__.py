@@ -39,7 +39,7 @@ from pytest_aecbench.backends.docker.engine import (
     summary,
     translated,
 )
-from pytest_aecbench.backends.docker.fill import WORKSPACE, fill
+from pytest_aecbench.backends.docker.fill import fill
 from pytest_aecbench.backends.docker.reap import (
     KEPT_PREFIX,
     containers_of,
@@ -47,6 +47,7 @@ from pytest_aecbench.backends.docker.reap import (
     remove,
     remove_project,
 )
+from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TaskError
 from pytest_aecbench.host.homes import left_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX

@@ -11,14 +11,13 @@ from docker.errors import APIError
 
 from pytest_aecbench.backends.docker.engine import translated
 from pytest_aecbench.backends.shared.archives import ArchiveWriter
+from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import LaunchError, TransferError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["WORKSPACE", "fill"]
-
-WORKSPACE = PurePosixPath("/workspace")
+__all__ = ["fill"]
 _DIRECTORIES = {"/logs": 0o755, "/logs/agent": 0o777, "/logs/verifier": 0o777, "/tests": 0o755}
 
 

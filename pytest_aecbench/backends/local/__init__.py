@@ -17,13 +17,14 @@ from pytest_aecbench.backends import (
     Limits,
     TrialHandle,
 )
+from pytest_aecbench.backends.local.image import UnbuiltImage
 from pytest_aecbench.backends.local.kill import kill_marked
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.local.rerun import rerun_script, verifies
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.shared.collecting import tidy
-from pytest_aecbench.backends.shared.environment import UnbuiltImage, digest_of, read_environment
+from pytest_aecbench.backends.shared.environment import digest_of, read_environment
 from pytest_aecbench.backends.shared.shell import check_environment, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.host.directory import cores

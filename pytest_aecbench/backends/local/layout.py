@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from posixpath import normpath
 
-from pytest_aecbench.errors import BackendError
+from pytest_aecbench.backends.shared.paths import ROOTS, WORKSPACE, absolute
 from pytest_aecbench.host.homes import make_home, remove_tree
 
-__all__ = ["ROOTS", "WORKSPACE", "Layout"]
-
-WORKSPACE = PurePosixPath("/workspace")
-ROOTS = tuple(PurePosixPath(path) for path in ("/workspace", "/tests", "/logs", "/solution"))
+__all__ = ["Layout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +48,3 @@ class Layout:
     def remove(self) -> None:
         """Remove the home, however it was left."""
         remove_tree(self.home)
-
-
-def absolute(path: str) -> PurePosixPath:
-    """Return a sandbox path in its plainest form."""
-    if not path.startswith("/"):
-        raise BackendError(f"sandbox path: {path!r} is not absolute; start it with '/'")
-    return PurePosixPath("/" + normpath(path).lstrip("/"))

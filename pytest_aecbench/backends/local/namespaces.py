@@ -24,8 +24,9 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.backends.local.init import FirstProcess, mounting_script, setup_script
 from pytest_aecbench.backends.local.kill import MARKER, kill_tree
-from pytest_aecbench.backends.local.layout import WORKSPACE, Layout, absolute
+from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.mounts import Mounts
+from pytest_aecbench.backends.shared.paths import WORKSPACE, absolute
 from pytest_aecbench.backends.shared.placing import place
 from pytest_aecbench.backends.shared.processes import run
 from pytest_aecbench.backends.shared.shell import bash_arguments, find_tool, resolve_user, tool_env

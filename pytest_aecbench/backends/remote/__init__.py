@@ -23,6 +23,7 @@ from pytest_aecbench.backends import (
 from pytest_aecbench.backends.remote.box import Box
 from pytest_aecbench.backends.remote.calls import bounded, patiently
 from pytest_aecbench.backends.shared.environment import read_environment
+from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone
 from pytest_aecbench.host import slots
 from pytest_aecbench.host.homes import left_homes, make_home, remove_tree
@@ -42,7 +43,6 @@ _CREATE_SEC = 600.0
 _KILL_SEC = 60.0
 _LIFETIME_SEC = 3600.0
 _EXPIRY_MARGIN_SEC = 900
-_WORKSPACE = PurePosixPath("/workspace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Environment:
             found = None if config.docker_image else read_dockerfile(path, {})
         except OSError as error:
             raise BuildError(f"{path}: cannot be read; {error.strerror}") from None
-        workdir = config.workdir or (found and found.workdir) or _WORKSPACE
+        workdir = config.workdir or (found and found.workdir) or WORKSPACE
         return cls(
             task_dir=task_dir,
             docker_image=config.docker_image,
@@ -88,7 +88,7 @@ class Environment:
             cpus=config.cpus,
             memory_mb=config.memory_mb,
             storage_mb=config.storage_mb,
-            workdir=PurePosixPath(workdir) if PurePosixPath(workdir).parts[1:] else _WORKSPACE,
+            workdir=PurePosixPath(workdir) if PurePosixPath(workdir).parts[1:] else WORKSPACE,
             user="" if found is None else found.user,
             env={} if found is None else found.env,
         )
@@ -267,7 +267,7 @@ class RemoteBackend:
             self.vendor,
             sandbox_id,
             workspace_dir,
-            environment.workdir if environment else _WORKSPACE,
+            environment.workdir if environment else WORKSPACE,
             environment.env if environment else {},
             environment.user if environment else "",
         )

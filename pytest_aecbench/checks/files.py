@@ -6,8 +6,9 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.checks import GROUPS, Problem
+from pytest_aecbench.checks import Problem
 from pytest_aecbench.errors import TaskError
+from pytest_aecbench.ledger.checks import GROUPS
 from pytest_aecbench.tasks.task import Task
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
+import pluggy
 
 if TYPE_CHECKING:
     from pytest_aecbench.backends.sandbox import Sandbox
@@ -32,7 +32,7 @@ _REMOVE = 'while IFS= read -r file; do rm -f -- "$file"; done <<<"$files"'
 
 def shares_host_files(sandbox: Sandbox) -> bool:
     """Tell a sandbox that sees the host's files from one with its own."""
-    installed = shlex.quote(str(Path(pytest.__file__).resolve()))
+    installed = shlex.quote(str(Path(pluggy.__file__).resolve()))
     return sandbox.execute(f"test -e {installed}").returncode == 0
 
 

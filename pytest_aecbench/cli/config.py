@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -90,26 +88,23 @@ def _read() -> dict[str, str]:
 
 
 def _write(values: dict[str, str]) -> None:
-    """Put the whole file in place at once, so that no reader finds half of it."""
+    from pytest_aecbench.host.files import whole
     from pytest_aecbench.settings.layers import user_file
 
     path = user_file()
     if path is None:
         raise SettingsError("config: this user has no home; set XDG_CONFIG_HOME")
-    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        temporary.replace(path)
+        with whole(path) as file:
+            file.write(f"{json.dumps(values, indent=2, ensure_ascii=False)}\n".encode())
     except (OSError, UnicodeEncodeError) as error:
-        with suppress(OSError):
-            temporary.unlink()
         reason = getattr(error, "strerror", None) or str(error)
         raise SettingsError(f"{path}: cannot be written, {reason.lower()}") from None
 
 
 def _print(values: dict[str, str], as_json: bool) -> None:
-    from pytest_aecbench.documents.strict import shown_path
+    from pytest_aecbench.host.files import shown_path
     from pytest_aecbench.settings.layers import user_file
 
     path = user_file()

@@ -41,7 +41,6 @@ Since = Annotated[str | None, typer.Option(help="Only what began since a date, o
 
 _FORMATS = ("csv", "jsonl")
 _KEY_WIDTH = 36
-_MAX_BYTES = 64 << 20
 _COLUMNS = (
     "experiment_id",
     "trial_id",
@@ -209,9 +208,9 @@ def _print_pair(key: str, value: object) -> None:
 
 
 def _find(prefix: str) -> tuple[TrialRecord, Path]:
-    from pytest_aecbench.datasets.store import read_regular
+    from pytest_aecbench.host.files import read_regular
     from pytest_aecbench.ledger.record import TrialRecord
-    from pytest_aecbench.ledger.store import Ledger
+    from pytest_aecbench.ledger.store import MAX_RECORD_BYTES, Ledger
 
     root = project_settings().ledger_root
     found = [
@@ -228,9 +227,10 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
         names = ", ".join(path.stem for path in found[:5])
         raise SettingsError(f"TRIAL: {prefix!r} begins {len(found)} ids; use more of one: {names}")
     try:
-        return TrialRecord.from_json(read_regular(found[0], _MAX_BYTES)), found[0]
-    except LedgerError as error:
-        raise LedgerError(f"{found[0]}: {error}") from None
+        return TrialRecord.from_json(read_regular(found[0], MAX_RECORD_BYTES)), found[0]
+    except (LedgerError, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise LedgerError(f"{found[0]}: {reason}") from None
 
 
 def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import os
 import reprlib
 import stat
 import tarfile
 import zlib
-from contextlib import suppress
 from typing import IO, TYPE_CHECKING, TypeAlias
 
 from pytest_aecbench.datasets.drift import drift
@@ -22,6 +20,7 @@ from pytest_aecbench.datasets.manifest import MAX_MANIFEST_BYTES, Manifest, Task
 from pytest_aecbench.datasets.paths import problem_with
 from pytest_aecbench.datasets.store import MANIFEST_FILE
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.files import whole
 from pytest_aecbench.tasks.task import file_header
 
 if TYPE_CHECKING:
@@ -44,16 +43,11 @@ def write_archive(manifest: Manifest, data: bytes, tasks_root: Path, target: Pat
     """Write the manifest, stored as ``data``, and its tasks, if they are as they were."""
     if changes := drift(manifest, tasks_root):
         raise SettingsError(f"{manifest.ref}: {changes[0]}; put the tasks back as they were")
-    temporary = target.parent / f".{os.urandom(8).hex()}.tmp"
     try:
-        with temporary.open("xb") as file:
+        with whole(target) as file:
             _write(file, manifest, data, tasks_root)
-        temporary.replace(target)
     except OSError as error:
         raise SettingsError(f"{target}: cannot be written, {error.strerror}") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _write(file: IO[bytes], manifest: Manifest, data: bytes, tasks_root: Path) -> None:

@@ -12,8 +12,9 @@ from pytest_aecbench.datasets.archive import read_archive
 from pytest_aecbench.datasets.create import entry_of
 from pytest_aecbench.datasets.drift import drift
 from pytest_aecbench.datasets.names import DatasetRef
-from pytest_aecbench.datasets.store import MANIFEST_FILE, Datasets, open_regular
+from pytest_aecbench.datasets.store import MANIFEST_FILE, Datasets
 from pytest_aecbench.errors import SettingsError, TaskError
+from pytest_aecbench.host.files import open_regular
 from pytest_aecbench.tasks.task import Task, is_task
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ def import_dataset(archive: Path, datasets: Datasets, tasks_root: Path) -> Impor
     The whole archive is read and checked before anything is written. Then the new tasks are written
     beside their places and moved there, and the manifest, which makes them a dataset, comes last.
     """
-    with open_regular(archive) as file:
+    try:
+        opened = open_regular(archive)
+    except OSError as error:
+        raise SettingsError(f"{archive}: cannot be read, {error.strerror}") from None
+    with opened as file:
         manifest, data = read_archive(file, archive, lambda task, path: nullcontext())
         ref = DatasetRef(manifest.name, manifest.version)
         is_known = ref.version in datasets.versions(ref.name)

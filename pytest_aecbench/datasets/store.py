@@ -6,21 +6,20 @@ import errno
 import os
 import re
 import shutil
-import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from pytest_aecbench.datasets.names import NAME, DatasetRef, check_version, parse_ref, precedence
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.files import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_aecbench.datasets.manifest import Manifest
 
-__all__ = ["MANIFEST_FILE", "Datasets", "open_regular", "read_regular"]
+__all__ = ["MANIFEST_FILE", "Datasets"]
 
 MANIFEST_FILE = "manifest.json"
 _LISTED = 10
@@ -76,7 +75,11 @@ class Datasets:
         """Return the manifest as it is stored."""
         from pytest_aecbench.datasets.manifest import MAX_MANIFEST_BYTES
 
-        return read_regular(self.path(ref), MAX_MANIFEST_BYTES)
+        path = self.path(ref)
+        try:
+            return read_regular(path, MAX_MANIFEST_BYTES)
+        except OSError as error:
+            raise SettingsError(f"{path}: cannot be read, {error.strerror}") from None
 
     def load(self, ref: DatasetRef) -> Manifest:
         """Read and check the dataset's manifest."""
@@ -109,28 +112,6 @@ class Datasets:
         finally:
             shutil.rmtree(staged, ignore_errors=True)
         return directory / MANIFEST_FILE
-
-
-@contextmanager
-def open_regular(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that is one, and neither a directory nor a pipe to wait for."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read, {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise SettingsError(f"{path}: is not a regular file; put the file itself there")
-    with os.fdopen(descriptor, "rb") as file:
-        yield file
-
-
-def read_regular(path: Path, maximum: int) -> bytes:
-    """Read a whole file that is not too big to be what it should be."""
-    with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > maximum:
-            raise SettingsError(f"{path}: more than {maximum >> 20} MiB; make it smaller")
-        return file.read(maximum + 1)
 
 
 def _directories(root: Path) -> list[str]:

@@ -9,15 +9,14 @@ import json
 import math
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pytest_aecbench.documents.problems import dotted, load_toml, shown
-from pytest_aecbench.errors import SettingsError, TaskError
-from pytest_aecbench.tasks.task import read_text
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.files import read_text, shown_path
 
-__all__ = ["dump_yaml", "read_json", "read_toml", "read_yaml", "shown_path"]
+__all__ = ["dump_yaml", "read_json", "read_toml", "read_yaml"]
 
 _MAX_DEPTH = 50
 
@@ -37,19 +36,10 @@ def read_json(path: Path) -> dict[str, Any]:
     return _read(path, _load_json)
 
 
-def shown_path(path: Path) -> str:
-    """Return the path as a person would write it: from here, or from home."""
-    with suppress(OSError, ValueError):
-        return str(path.relative_to(Path.cwd()))
-    with suppress(RuntimeError, ValueError):
-        return f"~/{path.relative_to(Path.home())}"
-    return str(path)
-
-
 def _read(path: Path, load: Callable[[str], object]) -> dict[str, Any]:
     try:
         text = read_text(path)
-    except TaskError as error:  # which starts with the path
+    except ValueError as error:  # which starts with the path
         raise SettingsError(str(error)) from None
     try:
         data = load(text)

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_aecbench.errors import SettingsError, TaskError
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.files import read_text
 from pytest_aecbench.host.secrets import names_credential
-from pytest_aecbench.tasks.task import expand, read_text
 
-__all__ = ["DotEnv", "expand_in", "load_dotenv"]
+__all__ = ["DotEnv", "expand", "expand_in", "load_dotenv"]
 
 # Values that stand in results by good right: what is in .env is secret unless its name says so.
 _OPEN = re.compile(
@@ -43,7 +43,7 @@ def load_dotenv(root: Path) -> DotEnv:
 
     try:
         text = read_text(path)
-    except TaskError as error:
+    except ValueError as error:
         raise SettingsError(str(error)) from None
     values = dotenv_values(stream=io.StringIO(text))
     added = []
@@ -65,10 +65,43 @@ def expand_in(value: Any, where: str, environ: Mapping[str, str] = os.environ) -
     if isinstance(value, str):
         try:
             return expand(value, environ)
-        except TaskError as error:
+        except ValueError as error:
             raise SettingsError(f"{where}: {error}") from None
     if isinstance(value, Mapping):
         return {name: expand_in(item, f"{where}.{name}", environ) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [expand_in(item, f"{where}.{i}", environ) for i, item in enumerate(value)]
     return value
+
+
+_VARIABLE = re.compile(
+    r"""\$(?:
+        (?P<dollar>\$)
+      | (?P<name>[A-Za-z_]\w*)
+      | \{(?P<braced>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}
+      | (?P<broken>\{[^}]*\}?)
+    )""",
+    re.ASCII | re.VERBOSE,
+)
+
+
+def expand(value: str, environ: Mapping[str, str]) -> str:
+    """Fill in ``$VAR``, ``${VAR}`` and ``${VAR:-default}``; ``$$`` is a dollar sign.
+
+    A variable that is not set and has no default is a ValueError; an empty one gives its default.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        if match["dollar"]:
+            return "$"
+        if match["broken"]:
+            right = "write ${VAR} or ${VAR:-default}, and $$ for a dollar sign"
+            raise ValueError(f"{match[0]!r} is not a variable; {right}")
+        name = match["name"] or match["braced"]
+        if match["default"] is not None:
+            return environ.get(name) or match["default"]
+        if name not in environ:
+            raise ValueError(f"variable {name!r} is not set; set it or write ${{{name}:-default}}")
+        return environ[name]
+
+    return _VARIABLE.sub(replace, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.files import shared_directory
 
 if TYPE_CHECKING:
     from pathlib import Path

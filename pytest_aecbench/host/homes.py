@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.owner import Owner
 
 __all__ = ["give_away", "left_homes", "make_home", "remove_tree"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_aecbench.errors import BackendError
-from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.owner import Owner
 
 __all__ = ["Lease", "begin", "dead", "end"]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
+from pytest_aecbench.host.files import whole
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -225,16 +227,11 @@ def _find(
 
 def _rewrite(path: Path, mode: int, data: mmap.mmap, found: list[tuple[int, int, bytes]]) -> None:
     """Put a scrubbed copy in the file's place, so that it is never half there."""
-    copy = path.with_name(f".{os.urandom(8).hex()}.tmp")
-    try:
-        with copy.open("xb") as file, memoryview(data) as view:
-            position = 0
-            for start, end, label in found:
-                file.write(view[position:start])
-                file.write(label)
-                position = end
-            file.write(view[position:])
-        copy.chmod(mode)
-        copy.replace(path)
-    finally:
-        copy.unlink(missing_ok=True)
+    with whole(path, durable=False) as file, memoryview(data) as view:
+        position = 0
+        for start, end, label in found:
+            file.write(view[position:start])
+            file.write(label)
+            position = end
+        file.write(view[position:])
+        os.fchmod(file.fileno(), mode)

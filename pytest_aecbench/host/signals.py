@@ -7,27 +7,17 @@ import signal
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from pytest_aecbench.plugin.state import is_worker
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Interrupts", "interrupts_of"]
+__all__ = ["Interrupts"]
 
 _SIGNALS: dict[signal.Signals, Any] = {  # and what answers them where nobody said otherwise
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
 }
+_INTERRUPTED = 2  # pytest's exit code for it
 _HURRIED = b"\naec: stopped at once; the next run records what was under way\n"
-
-_INTERRUPTS = pytest.StashKey["Interrupts"]()
-
-
-def interrupts_of(config: pytest.Config) -> Interrupts:
-    """Return the run's interrupts, which count for nothing until they are listened to."""
-    return config.stash.setdefault(_INTERRUPTS, Interrupts(hurries=not is_worker(config)))
 
 
 class Interrupts:
@@ -82,4 +72,4 @@ class Interrupts:
                     act()
             with suppress(OSError):
                 os.write(2, _HURRIED)
-            os._exit(pytest.ExitCode.INTERRUPTED)
+            os._exit(_INTERRUPTED)

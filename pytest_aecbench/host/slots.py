@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.files import shared_directory, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from filelock import BaseFileLock
 
-__all__ = ["lower", "slot"]
+__all__ = ["cores", "lower", "slot"]
 
 _POLL_SEC = 0.05
 # How many slots a waiting process looks at in each round, besides the one it is the heir of.
@@ -63,6 +63,13 @@ def slot(backend: str, count: int, first: int | None = None) -> Iterator[None]:
             seeker.slot.release()
 
 
+def cores() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def lower(backend: str, count: int) -> int:
     """Let all runs use half as many slots for a while; return how many that are."""
     now = max(1, _usable(backend, count) // 2)
@@ -84,10 +91,8 @@ def _ramp_up(backend: str, first: int) -> None:
 
 
 def _limit(backend: str, limit: int, every_sec: float) -> None:
-    path = _limit_file(backend)
-    new = path.with_suffix(f".{os.getpid()}")
-    new.write_text(f"{limit} {time.time()} {every_sec}")
-    new.replace(path)
+    with whole(_limit_file(backend), durable=False) as file:
+        file.write(f"{limit} {time.time()} {every_sec}".encode())
 
 
 def _usable(backend: str, count: int) -> int:

@@ -10,14 +10,23 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pytest_aecbench import __version__
-from pytest_aecbench.checks import STANDARD
+from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.ledger.store import CHECKS, place_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["CheckRecord", "CheckSummary", "checked", "keep_check"]
+__all__ = [
+    "EXPLOITS",
+    "GROUPS",
+    "STANDARD",
+    "CheckRecord",
+    "CheckSummary",
+    "checked",
+    "keep_check",
+    "parse_checks",
+]
 
 SCHEMA_VERSION = 1
 
@@ -110,3 +119,55 @@ def _records(ledger_root: Path, task_digest: str) -> Iterator[CheckRecord]:
             datetime.fromisoformat(record.finished_at)
             if record.task_digest == task_digest:
                 yield record
+
+
+STANDARD = (
+    "structure",
+    "instruction",
+    "image",
+    "secrecy",
+    "leaks",
+    "solution",
+    "empty",
+    "golden_pass",
+    "golden_fail",
+    "deterministic",
+    "offline",
+    "timely",
+    "writes",
+    "malformed",
+)
+EXPLOITS = tuple(
+    f"exploit:{name}"
+    for name in (
+        "written-reward",
+        "background-writer",
+        "planted-verifier",
+        "shadowed-python",
+        "shadowed-modules",
+        "shadowed-tools",
+        "sitecustomize",
+        "conftest",
+        "shell-startup",
+        "preload",
+        "linked-output",
+        "watched-tests",
+        "watched-processes",
+    )
+)
+GROUPS = {"standard": STANDARD, "exploits": EXPLOITS, "all": (*STANDARD, *EXPLOITS)}
+
+
+def parse_checks(text: str, where: str) -> tuple[str, ...]:
+    """Read which checks to make: names of checks and of groups, separated by commas."""
+    chosen: dict[str, None] = {}
+    for word in filter(None, map(str.strip, text.split(","))):
+        if word not in GROUPS and word not in GROUPS["all"]:
+            valid = ", ".join((*GROUPS, *GROUPS["all"]))
+            raise SettingsError(
+                f"{where}: {word!r} is no check; use some of {valid}, and put paths before {where}"
+            )
+        chosen.update(dict.fromkeys(GROUPS.get(word, (word,))))
+    if not chosen:
+        raise SettingsError(f"{where}: {text!r} names no check; use {', '.join(GROUPS)} or names")
+    return tuple(name for name in GROUPS["all"] if name in chosen)

@@ -8,11 +8,11 @@ import gc
 import itertools
 import os
 import re
-import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import LedgerError, SettingsError
+from pytest_aecbench.host.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHECKS",
     "EXPERIMENT_ID",
+    "MAX_RECORD_BYTES",
     "Ledger",
     "LedgerProblem",
     "Loaded",
@@ -30,6 +31,7 @@ __all__ = [
     "place_new",
 ]
 
+MAX_RECORD_BYTES = 64 << 20
 # Where the findings of checks are, beside the experiments, none of which can be called this.
 CHECKS = "_checks"
 EXPERIMENT_ID = "[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
@@ -142,7 +144,9 @@ class Ledger:
                 if name.startswith(".") or not name.endswith(".json"):
                     continue
                 try:
-                    record = TrialRecord.from_json(_read_file(f"{directory}/{name}"))
+                    record = TrialRecord.from_json(
+                        read_regular(f"{directory}/{name}", MAX_RECORD_BYTES)
+                    )
                 except LedgerError as error:
                     yield LedgerProblem(directory / name, str(error))
                 except OSError as error:
@@ -258,17 +262,5 @@ def _sync_directory(directory: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
-    finally:
-        os.close(descriptor)
-
-
-def _read_file(path: str) -> bytes:
-    # Not a file object, so that a FIFO cannot block the reader; and it is a little faster.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise LedgerError("is not a regular file")
-        return os.read(descriptor, status.st_size)
     finally:
         os.close(descriptor)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.host.files import whole
 from pytest_aecbench.plugin.nodes import is_trial
 from pytest_aecbench.plugin.resume import reusable_of
 from pytest_aecbench.plugin.state import settings_of
@@ -39,11 +40,10 @@ def freeze(config: pytest.Config, node_ids: Sequence[str], order: list[int]) -> 
         "reused": reusable_of(config),
     }
     path = settings.jobs_root / settings.experiment_id / f"{settings.run_id}.plan.json"
-    half = path.with_suffix(".tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        half.write_text(json.dumps(plan, indent=2), encoding="utf-8")
-        half.replace(path)
+        with whole(path) as file:
+            file.write(json.dumps(plan, indent=2).encode())
     except OSError as error:
         raise LedgerError(f"{path}: cannot be written, {error.strerror}") from None
 

@@ -96,11 +96,11 @@ class Progress:
     def _start(self) -> Standing:
         """Begin to speak, where there is someone to listen."""
         # Imported here because a run without trials has no use for it.
-        from pytest_aecbench.host.signals import interrupts_of
         from pytest_aecbench.plugin.durations import TrialName, past_duration
         from pytest_aecbench.plugin.region import Region
         from pytest_aecbench.plugin.resume import reusable_of
         from pytest_aecbench.plugin.standing import Standing
+        from pytest_aecbench.plugin.state import interrupts_of
 
         config = self.config
         standing = Standing(

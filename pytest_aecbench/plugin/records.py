@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, LedgerError
-from pytest_aecbench.host.signals import interrupts_of
 from pytest_aecbench.plugin.nodes import SandboxItem, TrialItem
-from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of
+from pytest_aecbench.plugin.state import has_trials, interrupts_of, is_worker, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator

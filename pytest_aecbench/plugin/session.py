@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
-from pytest_aecbench.host.signals import interrupts_of
 from pytest_aecbench.plugin.dataset import dataset_of, handed_over
 from pytest_aecbench.plugin.evaluate import rows_of, summary_of
 from pytest_aecbench.plugin.nodes import SandboxItem, needs_sandbox
 from pytest_aecbench.plugin.resume import reusable_of
-from pytest_aecbench.plugin.state import expect_trials, freeze, has_trials, is_worker, settings_of
+from pytest_aecbench.plugin.state import (
+    expect_trials,
+    freeze,
+    has_trials,
+    interrupts_of,
+    is_worker,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_aecbench.host.signals import Interrupts
+
 if TYPE_CHECKING:
     from pytest_aecbench.settings import Settings
     from pytest_aecbench.settings.layers import Layer
@@ -15,6 +17,7 @@ __all__ = [
     "expect_trials",
     "freeze",
     "has_trials",
+    "interrupts_of",
     "is_configured",
     "is_first_worker",
     "is_retried",
@@ -130,6 +133,14 @@ def _thaw(config: pytest.Config) -> Settings:
 def is_configured(config: pytest.Config) -> bool:
     """Tell whether the user set anything of ours, which makes it worth checking early."""
     return bool(_options(config) or _ini_keys(config))
+
+
+_INTERRUPTS = pytest.StashKey[Interrupts]()
+
+
+def interrupts_of(config: pytest.Config) -> Interrupts:
+    """Return the run's interrupts, which have no effect until they are listened to."""
+    return config.stash.setdefault(_INTERRUPTS, Interrupts(hurries=not is_worker(config)))
 
 
 _HAS_TRIALS = pytest.StashKey[bool]()

@@ -257,7 +257,7 @@ def _gate(value: object, where: str) -> Gate | None:
 def _checks(value: object, where: str) -> tuple[str, ...]:
     if value is None:
         return ()
-    from pytest_aecbench.checks import parse_checks
+    from pytest_aecbench.ledger.checks import parse_checks
 
     return parse_checks(str(value), where)
 

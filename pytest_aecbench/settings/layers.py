@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_aecbench.documents.problems import hint, shown
-from pytest_aecbench.documents.strict import read_json, read_toml, read_yaml, shown_path
+from pytest_aecbench.documents.strict import read_json, read_toml, read_yaml
 from pytest_aecbench.documents.variables import DotEnv, load_dotenv
-from pytest_aecbench.errors import SettingsError, TaskError
-from pytest_aecbench.tasks.task import read_text
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.files import read_text, shown_path
 
 if TYPE_CHECKING:
     from pytest_aecbench.settings import Settings
@@ -108,7 +108,7 @@ def experiment_layer(path: Path) -> Layer:
 def _prompt(path: Path, where: str) -> str:
     try:
         text = read_text(path)
-    except TaskError as error:
+    except ValueError as error:
         raise SettingsError(f"{where}: {error}") from None
     if not text.strip():
         raise SettingsError(f"{where}: {shown_path(path)} is empty; write the prompt there")

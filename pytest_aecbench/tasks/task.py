@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.errors import TaskError
+from pytest_aecbench.host.files import read_text, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,13 +25,11 @@ __all__ = [
     "WORKSPACE",
     "FileDigest",
     "Task",
-    "expand",
     "file_digests",
     "file_header",
     "find_tasks",
     "is_ignored",
     "is_task",
-    "read_text",
     "task_digest",
 ]
 
@@ -56,7 +55,6 @@ _IGNORED = {
     "__pycache__",
 }
 _IGNORED_SUFFIXES = (".pyc", ".pyo")
-_MAX_BYTES = 1 << 20  # more is no file that a person wrote
 
 
 def is_task(path: Path) -> bool:
@@ -74,7 +72,7 @@ def _has_our_tables(file: Path) -> bool:
         import tomli as tomllib
     try:
         data = tomllib.loads(read_text(file))
-    except (TaskError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return False
     return any(isinstance(data.get(name), dict) for name in _OUR_TABLES)
 
@@ -98,7 +96,7 @@ class Task:
         problems = []
         try:
             parsed = parse_config(read_text(path / TASK_FILE))
-        except TaskError as error:
+        except ValueError as error:
             problems.append(str(error))
         problems += _located(path, parsed.problems)
         try:
@@ -106,7 +104,7 @@ class Task:
         except TaskError as error:
             problems.append(str(error))
         if not _first_file(path / "tests", _VERIFIERS):
-            problems.append(f"{_shown(path / 'tests')}: no verifier; add test.sh or verify.py")
+            problems.append(f"{shown_path(path / 'tests')}: no verifier; add test.sh or verify.py")
         if problems or parsed.config is None:
             raise TaskError("\n".join(problems))
         return cls(path, task_id or path.name, parsed.config, _located(path, parsed.warnings))
@@ -224,12 +222,14 @@ class Task:
     def _expanded(
         self, table: str, env: Mapping[str, str], environ: Mapping[str, str]
     ) -> dict[str, str]:
+        from pytest_aecbench.documents.variables import expand
+
         expanded = {}
         for name, value in env.items():
             try:
                 expanded[name] = expand(value, environ)
-            except TaskError as error:
-                where = _shown(self.path / TASK_FILE)
+            except ValueError as error:
+                where = shown_path(self.path / TASK_FILE)
                 raise TaskError(f"{where}: {table}.env.{name}: {error}") from None
         return expanded
 
@@ -296,82 +296,17 @@ def _find_tasks(directory: Path, prefix: str) -> Iterator[tuple[str, Path]]:
             yield from _find_tasks(path, f"{prefix}{name}/")
 
 
-_VARIABLE = re.compile(
-    r"""\$(?:
-        (?P<dollar>\$)
-      | (?P<name>[A-Za-z_]\w*)
-      | \{(?P<braced>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}
-      | (?P<broken>\{[^}]*\}?)
-    )""",
-    re.ASCII | re.VERBOSE,
-)
-
-
-def expand(value: str, environ: Mapping[str, str]) -> str:
-    """Fill in ``$VAR``, ``${VAR}`` and ``${VAR:-default}``; ``$$`` is a dollar sign.
-
-    A variable that is not set and has no default is a TaskError; an empty one gives its default.
-    """
-
-    def replace(match: re.Match[str]) -> str:
-        if match["dollar"]:
-            return "$"
-        if match["broken"]:
-            right = "write ${VAR} or ${VAR:-default}, and $$ for a dollar sign"
-            raise TaskError(f"{match[0]!r} is not a variable; {right}")
-        name = match["name"] or match["braced"]
-        if match["default"] is not None:
-            return environ.get(name) or match["default"]
-        if name not in environ:
-            raise TaskError(f"variable {name!r} is not set; set it or write ${{{name}:-default}}")
-        return environ[name]
-
-    return _VARIABLE.sub(replace, value)
-
-
 def _located(path: Path, messages: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{_shown(path / TASK_FILE)}: {message}" for message in messages)
-
-
-def _shown(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except (OSError, ValueError):
-        return str(path)
-
-
-def read_text(file: Path) -> str:
-    """Read a file that a person wrote, or raise a TaskError that says why it is none."""
-    try:
-        data = _read_bytes(file)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise TaskError(f"{_shown(file)}: {reason}; add a readable file") from None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        where = f"byte {error.start}, {data[error.start : error.start + 1]!r},"
-        raise TaskError(f"{_shown(file)}: {where} is not UTF-8; save it as UTF-8") from None
-
-
-def _read_bytes(file: Path) -> bytes:
-    # Bare system calls: two files of each of ten thousand tasks are read by every worker.
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # not to wait for a pipe's writer
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise TaskError(f"{_shown(file)}: not a regular file; put a text file there")
-        if status.st_size > _MAX_BYTES:
-            raise TaskError(f"{_shown(file)}: more than 1 MiB; make it shorter")
-        return os.read(descriptor, status.st_size)
-    finally:
-        os.close(descriptor)
+    return tuple(f"{shown_path(path / TASK_FILE)}: {message}" for message in messages)
 
 
 def _read_instruction(path: Path) -> str:
-    text = read_text(path / INSTRUCTION_FILE)
+    try:
+        text = read_text(path / INSTRUCTION_FILE)
+    except ValueError as error:
+        raise TaskError(str(error)) from None
     if not text.strip():
-        raise TaskError(f"{_shown(path / INSTRUCTION_FILE)}: empty; write the prompt there")
+        raise TaskError(f"{shown_path(path / INSTRUCTION_FILE)}: empty; write the prompt there")
     return text
 
 
@@ -385,7 +320,7 @@ def _dockerfile_workdir(path: Path) -> PurePosixPath:
     """Return where the image starts, unless that takes more than reading to find out."""
     try:
         lines = _WORKDIR.findall(read_text(path / "environment" / "Dockerfile"))
-    except TaskError:
+    except ValueError:
         lines = []
     if not lines or "$" in "".join(lines):
         return WORKSPACE

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
 import reprlib
-import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from pytest_aecbench.errors import VerifierError
+from pytest_aecbench.host.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,22 +180,14 @@ def _content(file: Path) -> object:
 
 def _text(file: Path) -> str:
     try:
-        if not stat.S_ISREG(file.lstat().st_mode):
-            raise _UnusableError("not a regular file")
-        with open(file, "rb", opener=_open_no_link) as stream:
-            data = stream.read(_MAX_BYTES + 1)
+        data = read_regular(file, _MAX_BYTES, follow=False)
     except OSError as error:
-        raise _UnusableError(str(error.strerror)) from None
-    if len(data) > _MAX_BYTES:
-        raise _UnusableError("more than 1 MiB")
+        link = error.errno == errno.ELOOP
+        raise _UnusableError("not a regular file" if link else str(error.strerror)) from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise _UnusableError(f"{reprlib.repr(data)} is not UTF-8") from None
-
-
-def _open_no_link(file: str, flags: int) -> int:
-    return os.open(file, flags | os.O_NOFOLLOW)
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -91,7 +91,7 @@ def test_create_takes_the_tasks_that_are_asked_for(
         (["export", "mine", "-o", "no/such/place"], "no/such/place: cannot be written, No such"),
         (["export", "mine", "-o", "."], ".: cannot be written, "),
         (["import", "nope.tar.gz"], "nope.tar.gz: cannot be read, No such file or directory"),
-        (["import", "tasks"], "tasks: is not a regular file; put the file itself there"),
+        (["import", "tasks"], "tasks: cannot be read, not a regular file"),
     ],
 )
 @pytest.mark.usefixtures("mine")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.checks import EXPLOITS, STANDARD
+from pytest_aecbench.ledger.checks import EXPLOITS, STANDARD
 from tests.checking import SOUND, write_task
 from tests.cli.conftest import Run
 

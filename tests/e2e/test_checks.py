@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.checks import EXPLOITS, STANDARD
-from pytest_aecbench.ledger.checks import checked
+from pytest_aecbench.ledger.checks import EXPLOITS, STANDARD, checked
 from pytest_aecbench.tasks.task import Task
 from tests.checking import Checked, run_checks, write_task
 

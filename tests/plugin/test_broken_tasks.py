@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.checks import STANDARD
+from pytest_aecbench.ledger.checks import STANDARD
 from tests.checking import SOUND, VERIFY, Checked, checked_once, run_checks, write_task
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_aecbench.host.directory import cores
-from pytest_aecbench.host.slots import slot
+from pytest_aecbench.host.slots import cores, slot
 from tests.project import SOLVE, Project
 from tests.stopping import start, wait_until
 

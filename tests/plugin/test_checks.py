@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_aecbench.checks import STANDARD
-from pytest_aecbench.ledger.checks import CheckSummary, checked
+from pytest_aecbench.ledger.checks import STANDARD, CheckSummary, checked
 from pytest_aecbench.tasks.task import Task
 from tests.checking import SOUND, write_task
 from tests.project import Project

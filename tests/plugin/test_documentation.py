@@ -15,8 +15,8 @@ import yaml
 from pydantic import BaseModel
 
 from pytest_aecbench import errors
-from pytest_aecbench.checks import GROUPS
 from pytest_aecbench.cli import main
+from pytest_aecbench.ledger.checks import GROUPS
 from pytest_aecbench.plugin import options as options_module
 from pytest_aecbench.settings.schema import ExperimentConfig, ProjectConfig
 from tests.checking import run_checks, write_task

@@ -7,8 +7,7 @@ import re
 from dataclasses import fields, replace
 from pathlib import Path
 
-from pytest_aecbench.checks import STANDARD
-from pytest_aecbench.ledger.checks import CheckRecord, checked, keep_check
+from pytest_aecbench.ledger.checks import STANDARD, CheckRecord, checked, keep_check
 from pytest_aecbench.ledger.store import Ledger
 
 DIGEST = f"sha256:{'0' * 64}"

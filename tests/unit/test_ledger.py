@@ -217,8 +217,8 @@ def test_bad_files_are_reported_and_passed_over(ledger: Ledger) -> None:
     ]
     assert reasons["a-half.json"].startswith("Invalid JSON: EOF while parsing")
     assert reasons["c-newer.json"].startswith("schema_version: 9 is not known here")
-    assert reasons["d-directory.json"] == "is not a regular file"
-    assert reasons["e-fifo.json"] == "is not a regular file"
+    assert reasons["d-directory.json"] == "cannot be read, not a regular file"
+    assert reasons["e-fifo.json"] == "cannot be read, not a regular file"
     assert reasons["f-dangling.json"] == "cannot be read, No such file or directory"
     assert reasons["g-copy.json"] == f"holds exp-1/{record.trial_id}.json"
     assert list(ledger.records()) == [record]

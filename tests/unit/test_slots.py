@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.slots import lower, slot
 
 pytestmark = pytest.mark.usefixtures("own_machine")
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_machine")
 TAKER = """
 import os, sys, time
 from pathlib import Path
-from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.slots import lower, slot
 
 name, count, log = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])

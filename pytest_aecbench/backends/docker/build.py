@@ -22,7 +22,7 @@ from filelock import FileLock
 from pytest_aecbench.backends.docker.engine import TROUBLE, connect, one_line, translated
 from pytest_aecbench.backends.shared.environment import digest_of, read_environment
 from pytest_aecbench.errors import BuildError
-from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.owner import LABEL_PREFIX
 
 if TYPE_CHECKING:

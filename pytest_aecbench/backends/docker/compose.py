@@ -18,7 +18,7 @@ from pytest_aecbench.backends.docker.build import Builder, Recipe, slug
 from pytest_aecbench.backends.docker.compose_file import MAIN, Composition
 from pytest_aecbench.backends.shared.environment import digest_of, read_environment
 from pytest_aecbench.backends.shared.processes import run
-from pytest_aecbench.errors import BuildError, LaunchError, TaskError
+from pytest_aecbench.errors import BuildError, LaunchError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,13 +118,13 @@ def _variables(
     path: Path, config: EnvironmentConfig, name: str, engine: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return what a compose file may refer to: the task's own variables and those of Harbor."""
-    from pytest_aecbench.tasks.task import expand
+    from pytest_aecbench.documents.variables import expand
 
     variables = {}
     for key, value in config.env.items():
         try:
             variables[key] = expand(value, os.environ)
-        except TaskError as error:
+        except ValueError as error:
             raise BuildError(f"{path}: environment.env.{key}: {error}") from None
     memory_mb = config.memory_mb or int(engine["MemTotal"]) >> 20
     return {

@@ -27,8 +27,8 @@ from pytest_aecbench.backends.shared.collecting import tidy
 from pytest_aecbench.backends.shared.environment import digest_of, read_environment
 from pytest_aecbench.backends.shared.shell import check_environment, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.host.directory import cores
 from pytest_aecbench.host.homes import give_away, left_homes, remove_tree
+from pytest_aecbench.host.slots import cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from pytest_aecbench.backends.remote.calls import bounded, patiently
 from pytest_aecbench.errors import BuildError
-from pytest_aecbench.host.directory import shared_directory
+from pytest_aecbench.host.files import shared_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

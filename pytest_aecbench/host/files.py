@@ -1,0 +1,106 @@
+"""Files on this machine: read without surprises, written whole, shown as people write them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from pytest_aecbench.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["open_regular", "read_regular", "read_text", "shared_directory", "shown_path", "whole"]
+
+_MAX_TEXT_BYTES = 1 << 20  # larger files are not hand-written
+_RIGHT = {errno.EINVAL: "put a text file there", errno.EFBIG: "make it shorter"}
+
+
+def shared_directory(name: str = "") -> Path:
+    """Return the directory that all runs of this user share, or one in it."""
+    root = Path(tempfile.gettempdir()) / f"aecbench-{os.getuid()}"
+    try:
+        root.mkdir(mode=0o700, exist_ok=True)
+        if root.lstat().st_uid != os.getuid() or root.is_symlink():
+            raise BackendError(f"{root}: belongs to another user; remove it, or set TMPDIR")
+        directory = root / name
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise BackendError(f"{root}: cannot be used, {error.strerror}; set TMPDIR") from None
+    return directory
+
+
+def shown_path(path: Path) -> str:
+    """Return the path as a person would write it: from the working directory, or from home."""
+    with suppress(OSError, ValueError):
+        return str(path.relative_to(Path.cwd()))
+    with suppress(RuntimeError, ValueError):
+        return f"~/{path.relative_to(Path.home())}"
+    return str(path)
+
+
+def read_text(path: Path) -> str:
+    """Read a text file that a person wrote, or raise a ValueError of one line with its path."""
+    try:
+        data = read_regular(path, _MAX_TEXT_BYTES)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        right = _RIGHT.get(error.errno or 0, "add a readable file")
+        raise ValueError(f"{shown_path(path)}: {reason[:1].lower()}{reason[1:]}; {right}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start}, {data[error.start : error.start + 1]!r},"
+        raise ValueError(f"{shown_path(path)}: {where} is not UTF-8; save it as UTF-8") from None
+
+
+def read_regular(path: Path | str, max_bytes: int, *, follow: bool = True) -> bytes:
+    """Read a whole regular file; an OSError says that it is of another kind, or too large."""
+    # Bare system calls: two files of each of ten thousand tasks are read by every worker.
+    descriptor = _open(path, follow)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > max_bytes:
+            raise OSError(errno.EFBIG, f"more than {max_bytes >> 20} MiB", str(path))
+        return os.read(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file; an OSError says that it is of another kind."""
+    return os.fdopen(_open(path, follow=True), "rb")
+
+
+def _open(path: Path | str, follow: bool) -> int:
+    # Without waiting for the writer of a pipe.
+    flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+@contextmanager
+def whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
+    """Write a file that takes the place of ``path`` at the end, so that no reader finds half of it.
+
+    A ``durable`` one also outlives a power cut.
+    """
+    temporary = path.parent / f".{os.urandom(8).hex()}.tmp"
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()

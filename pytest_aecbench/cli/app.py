@@ -7,14 +7,8 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
-from pytest_aecbench.cli import config, schema
-from pytest_aecbench.cli import dataset as datasets
-from pytest_aecbench.cli import init as initialising
-from pytest_aecbench.cli import ledger as ledgers
-from pytest_aecbench.cli import report as reports
+from pytest_aecbench.cli import config, dataset, init, ledger, report, schema, task, validate
 from pytest_aecbench.cli import run as running
-from pytest_aecbench.cli import task as tasks
-from pytest_aecbench.cli import validate as validating
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reap import reap
 
@@ -39,7 +33,7 @@ def _say_version(
     config.load_environment()
 
 
-app.command("init")(initialising.init)
+app.command("init")(init.init)
 app.command("run", cls=running.PassingOn)(running.run)
 app.command(
     "run-local",
@@ -48,11 +42,11 @@ app.command(
     "Example: aec-bench run-local electrical/voltage-drop --harness direct --model gpt-4.1-mini",
 )(running.run)
 app.command("evaluate", cls=running.PassingOn)(running.evaluate)
-tasks.app.command("validate")(validating.validate)
-app.add_typer(tasks.app, name="task")
-app.add_typer(datasets.app, name="dataset")
-app.add_typer(ledgers.app, name="ledger")
-app.add_typer(reports.app, name="report")
+task.app.command("validate")(validate.validate)
+app.add_typer(task.app, name="task")
+app.add_typer(dataset.app, name="dataset")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
 app.command("schema")(schema.print_schema)
 app.add_typer(images, name="images")

@@ -32,7 +32,7 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
     """
     from pytest_aecbench.backends import BACKENDS, make_backend
     from pytest_aecbench.errors import AecBenchError
-    from pytest_aecbench.host import runs as leases
+    from pytest_aecbench.host import runs
 
     settings = project_settings()
     removed: dict[str, list[str]] = {}
@@ -47,7 +47,7 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
                 raise
             passed_over[name] = str(error)
     recorded = []
-    for lease in leases.dead():
+    for lease in runs.dead():
         try:
             recorded += _record(lease, dry_run=dry_run)
         except AecBenchError as error:
@@ -74,8 +74,8 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
 
 def _record(lease: Lease, *, dry_run: bool) -> list[dict[str, str]]:
     """Keep the records of trials that died with a run; return what they are about."""
-    from pytest_aecbench.host import runs as leases
-    from pytest_aecbench.ledger import journal as underway
+    from pytest_aecbench.host import runs
+    from pytest_aecbench.ledger import journal
 
     recorded = [
         {
@@ -84,9 +84,9 @@ def _record(lease: Lease, *, dry_run: bool) -> list[dict[str, str]]:
             "agent": record.agent.name,
             "experiment": str(lease.ledger_root / record.experiment_id),
         }
-        for record in underway.recover(lease.ledger_root, dry_run=dry_run)
+        for record in journal.recover(lease.ledger_root, dry_run=dry_run)
     ]
     # Its workers may outlive a run a little, and leave more to record when they end.
-    if not dry_run and underway.is_quiet(lease.ledger_root):
-        leases.end(lease.run_id)
+    if not dry_run and journal.is_quiet(lease.ledger_root):
+        runs.end(lease.run_id)
     return recorded

@@ -417,7 +417,7 @@ class TrialItem(SandboxItem):
 
     def setup(self) -> None:
         """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
-        from pytest_aecbench.plugin import evaluate as evaluating
+        from pytest_aecbench.plugin import evaluate
         from pytest_aecbench.plugin.dataset import check_unchanged, dataset_of
         from pytest_aecbench.plugin.resume import reused_record
         from pytest_aecbench.trials import record as keeping
@@ -439,14 +439,14 @@ class TrialItem(SandboxItem):
                 self.attempt,
                 dataset_of(self.config),
             )
-            self.trial.evaluates = evaluating.stored_record(self.config, self.trial)
+            self.trial.evaluates = evaluate.stored_record(self.config, self.trial)
             self.reused = reused_record(self.config, self.trial)
             if self.reused is not None:
                 return
             self.skip_if_spent()
             check_unchanged(self.trial)
             keeping.begin(self.trial)
-            evaluating.check(self.trial)
+            evaluate.check(self.trial)
         super().setup()
 
     def skip_if_spent(self) -> None:

@@ -133,12 +133,12 @@ class Progress:
         self._speaker.start()
 
     def _lines(self, standing: Standing, width: int, most: int) -> Sequence[str]:
-        from pytest_aecbench.ledger import journal as underway
+        from pytest_aecbench.ledger import journal
 
         settings = settings_of(self.config)
         root, experiment_id = settings.ledger_root, settings.experiment_id
         return standing.lines(
-            underway.attempts(root, experiment_id, settings.run_id), width=width, most=most
+            journal.attempts(root, experiment_id, settings.run_id), width=width, most=most
         )
 
 

@@ -104,14 +104,14 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
         close()
     if is_worker(config):
         return
-    from pytest_aecbench.host import runs as leases
-    from pytest_aecbench.ledger import journal as underway
+    from pytest_aecbench.host import runs
+    from pytest_aecbench.ledger import journal
 
     with suppress(LedgerError):  # said already, to each trial that could not be kept
-        underway.recover(settings_of(config).ledger_root, interrupted=interrupted)
+        journal.recover(settings_of(config).ledger_root, interrupted=interrupted)
     if reap := getattr(backend, "reap", None):
         reap()
-    leases.end(settings_of(config).run_id)
+    runs.end(settings_of(config).run_id)
 
 
 def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:

@@ -59,11 +59,11 @@ def pytest_handlecrashitem(
     """Record a trial whose worker died, and run it again as often as any other trial."""
     if not needs_sandbox(crashitem):
         return
-    from pytest_aecbench.ledger import journal as underway
+    from pytest_aecbench.ledger import journal
 
     config: pytest.Config = sched.config
     with suppress(LedgerError):  # the run's other trials say so
-        underway.recover(settings_of(config).ledger_root)
+        journal.recover(settings_of(config).ledger_root)
     if _has_reward(config, crashitem):
         return  # it died of what came after, so there is nothing to try again
     crashes = config.stash.setdefault(_CRASHES, {})

@@ -139,10 +139,10 @@ def _signal_workers(config: pytest.Config, number: signal.Signals) -> None:
 
 def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
-    from pytest_aecbench.host import runs as leases
-    from pytest_aecbench.ledger import journal as underway
+    from pytest_aecbench.host import runs
+    from pytest_aecbench.ledger import journal
     from pytest_aecbench.ledger.store import CHECKS, Ledger
-    from pytest_aecbench.plugin import plan as planning
+    from pytest_aecbench.plugin import plan
     from pytest_aecbench.plugin.lookup import backend_of
     from pytest_aecbench.settings.experiment import experiment_yaml
     from pytest_aecbench.trials.stages import check_space
@@ -165,9 +165,9 @@ def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
         if not settings.checks:
             experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
             ledger.keep_experiment(settings.experiment_id, experiment)
-        planning.freeze(config, node_ids, _order(config, node_ids))
-        left_behind = underway.recover(settings.ledger_root)
-        leases.begin(settings.run_id, settings.ledger_root)
+        plan.freeze(config, node_ids, _order(config, node_ids))
+        left_behind = journal.recover(settings.ledger_root)
+        runs.begin(settings.run_id, settings.ledger_root)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
     expect_trials(config)

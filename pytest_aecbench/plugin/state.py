@@ -88,24 +88,23 @@ def refusal_of(config: pytest.Config) -> pytest.UsageError | None:
 
 def _resolve(config: pytest.Config) -> Settings:
     from pytest_aecbench.documents.variables import DotEnv, load_dotenv
-    from pytest_aecbench.settings import layers as ladder
-    from pytest_aecbench.settings import resolve
+    from pytest_aecbench.settings import layers, resolve
 
     options, ini = _options(config), _ini_keys(config)
-    root = ladder.find_root(config.rootpath)
+    root = layers.find_root(config.rootpath)
     dotenv = DotEnv()
     if root or options or ini:  # not in a project that has nothing to do with us
         dotenv = load_dotenv(root or config.rootpath)
         config.add_cleanup(dotenv.unload)
-    project = ladder.project_layer(root) if root else {}
+    project = layers.project_layer(root) if root else {}
     experiment = {}
     if path := options.get("experiment"):
-        experiment = ladder.experiment_layer(config.invocation_params.dir / str(path[0]))
+        experiment = layers.experiment_layer(config.invocation_params.dir / str(path[0]))
     return resolve(
         root or config.rootpath,
-        {**ladder.user_layer(), **ini, **project, **experiment, **options},
+        {**layers.user_layer(), **ini, **project, **experiment, **options},
         secret_names=dotenv.secret,
-        notes=ladder.conflicts(ini, project),
+        notes=layers.conflicts(ini, project),
     )
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, cast
 
 from pytest_aecbench import __version__
 from pytest_aecbench.errors import classify
-from pytest_aecbench.host import costs as spending
-from pytest_aecbench.ledger import journal as underway
+from pytest_aecbench.host import costs
+from pytest_aecbench.ledger import journal
 from pytest_aecbench.ledger.record import (
     AgentIdentity,
     AgentOutcome,
@@ -51,7 +51,7 @@ MAX_NAME_CHARS = 200
 
 def begin(trial: Trial) -> None:
     """Note that the attempt is under way, so that it leaves a record even if this process dies."""
-    underway.begin(trial.settings.ledger_root, _scrubbed(trial, _record(trial, _crashed(trial))))
+    journal.begin(trial.settings.ledger_root, _scrubbed(trial, _record(trial, _crashed(trial))))
 
 
 def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
@@ -63,14 +63,14 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
     record = _scrubbed(trial, _record(trial, _evaluation(trial, error)))
     Ledger(trial.settings.ledger_root).append(record)
     trial.kept = True
-    spending.add(trial.settings, record.cost.usd)
+    costs.add(trial.settings, record.cost.usd)
     return record
 
 
 def forget(trial: Trial) -> None:
     """Take back what ``begin`` noted, as nothing of the attempt is left that could die."""
     settings = trial.settings
-    underway.end(settings.ledger_root, settings.experiment_id, trial.trial_id)
+    journal.end(settings.ledger_root, settings.experiment_id, trial.trial_id)
 
 
 def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:

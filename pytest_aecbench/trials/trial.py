@@ -124,11 +124,11 @@ class Trial:
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
         """Charge the time of the block to a phase, and blame it if the block fails."""
-        from pytest_aecbench.ledger import journal as underway
+        from pytest_aecbench.ledger import journal
 
         self.phase = phase
         settings = self.settings
-        underway.enter(settings.ledger_root, settings.experiment_id, self.trial_id, phase)
+        journal.enter(settings.ledger_root, settings.experiment_id, self.trial_id, phase)
         start = time.monotonic()
         try:
             yield

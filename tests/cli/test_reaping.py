@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.backends.local import LocalBackend
-from pytest_aecbench.host import runs as leases
+from pytest_aecbench.host import runs
 from pytest_aecbench.host.homes import make_home
 from pytest_aecbench.host.owner import Owner
 from tests.cli.conftest import Run
@@ -217,7 +217,7 @@ def test_a_ledger_that_cannot_be_read_keeps_no_other_from_being_cleaned(
 ) -> None:
     (tmp_path / "file").touch()
     for name, root in {"bad": tmp_path / "file", "gone": tmp_path / "no-such-directory"}.items():
-        leases.begin(name, root)
+        runs.begin(name, root)
         lease = own_machine / "runs" / f"{name}.json"
         labels = {**json.loads(lease.read_text()), "aecbench.started": "1"}
         lease.write_text(json.dumps(labels))

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.settings import layers as ladder
+from pytest_aecbench.settings import layers
 from pytest_aecbench.settings.layers import Layer
 from pytest_aecbench.settings.schema import ExperimentConfig, PathsConfig
 
@@ -28,19 +28,19 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def experiment(here: Path, text: str) -> Layer:
     (here / "x.yaml").write_text(text)
-    return ladder.experiment_layer(here / "x.yaml")
+    return layers.experiment_layer(here / "x.yaml")
 
 
 def project(here: Path, text: str) -> Layer:
     (here / "aec-bench.toml").write_text(text)
-    return ladder.project_layer(here)
+    return layers.project_layer(here)
 
 
 def user(here: Path, text: str) -> Layer:
     path = here / "xdg/aec-bench/config.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    return ladder.user_layer()
+    return layers.user_layer()
 
 
 def test_every_key_of_an_experiment_is_a_setting(here: Path) -> None:
@@ -145,7 +145,7 @@ def test_every_key_of_a_project_is_a_setting(here: Path) -> None:
 
 
 def test_every_key_of_a_user_is_a_setting(here: Path) -> None:
-    values = {key: f"in/{key}" for key in ladder.USER_KEYS}
+    values = {key: f"in/{key}" for key in layers.USER_KEYS}
     where = "xdg/aec-bench/config.json"
     assert user(here, json.dumps(values)) == {
         key: (value, f"{where}: {key}") for key, value in values.items()
@@ -153,7 +153,7 @@ def test_every_key_of_a_user_is_a_setting(here: Path) -> None:
 
 
 def test_without_a_file_a_user_has_no_settings(here: Path) -> None:
-    assert ladder.user_layer() == {}
+    assert layers.user_layer() == {}
 
 
 def test_the_users_file_is_below_home_unless_xdg_says_otherwise(
@@ -162,17 +162,17 @@ def test_the_users_file_is_below_home_unless_xdg_says_otherwise(
     monkeypatch.setenv("HOME", str(here))
     for value in ("", "relative/path"):
         monkeypatch.setenv("XDG_CONFIG_HOME", value)
-        assert ladder.user_file() == here / ".config/aec-bench/config.json"
+        assert layers.user_file() == here / ".config/aec-bench/config.json"
 
 
 def test_the_root_is_the_nearest_directory_upward_with_a_project_file(here: Path) -> None:
     inner = here / "a/b/c"
     inner.mkdir(parents=True)
-    assert ladder.find_root(inner) is None
+    assert layers.find_root(inner) is None
     (here / "aec-bench.toml").touch()
-    assert ladder.find_root(inner) == here
+    assert layers.find_root(inner) == here
     (here / "a/b/aec-bench.toml").touch()
-    assert ladder.find_root(inner) == here / "a/b"
+    assert layers.find_root(inner) == here / "a/b"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticUndefined
 
-from pytest_aecbench.tasks import schema as taskconfig
+from pytest_aecbench.tasks import schema
 from pytest_aecbench.tasks.schema import TaskConfig, parse_config
 
 DOCS = Path(__file__).parents[2] / "docs" / "tasks.md"
@@ -471,7 +471,7 @@ def test_every_key_is_documented_with_its_default() -> None:
     row = re.compile(r"^\| `(\w+\.[\w.]+)` \| [^|]+ \| `?([^|`]+)`? \| [^|]+ \|$", re.MULTILINE)
     assert dict(row.findall(DOCS.read_text(encoding="utf-8"))) == {
         f"{table}.{name}": written(field.default)
-        for table, model in taskconfig._TABLES.items()
+        for table, model in schema._TABLES.items()
         for name, field in model.model_fields.items()
     }
 
@@ -486,9 +486,9 @@ VALUES = st.recursive(
 )
 KEYS = st.sampled_from(
     [
-        *(f"{table}.{name}" for table, m in taskconfig._TABLES.items() for name in m.model_fields),
-        *taskconfig._NO_EFFECT,
-        *taskconfig._REFUSED,
+        *(f"{table}.{name}" for table, m in schema._TABLES.items() for name in m.model_fields),
+        *schema._NO_EFFECT,
+        *schema._REFUSED,
         "environment.memory",
         "metadata",
         "version",

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
+from pytest_aecbench.errors import LaunchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from pytest_aecbench.backends import CollectedArtifacts, ComputeBackend, TrialHandle
-    from pytest_aecbench.backends.echo import Echo
+    from pytest_aecbench.backends import (
+        BackendExecutionResult,
+        CollectedArtifacts,
+        ComputeBackend,
+        TrialHandle,
+    )
+    from pytest_aecbench.host.secrets import Scrubber
+    from pytest_aecbench.tasks.schema import HealthcheckConfig
 
-__all__ = ["Sandbox"]
+__all__ = ["Echo", "Sandbox", "await_health"]
 
 
 class Sandbox:
@@ -73,3 +81,68 @@ class Sandbox:
     def close(self) -> None:
         """Remove the sandbox."""
         self.backend.teardown(handle=self.handle)
+
+
+def await_health(sandbox: Sandbox, check: HealthcheckConfig, multiplier: float = 1.0) -> None:
+    """Run the check until it succeeds; ``multiplier`` is for slow machines.
+
+    Raises:
+        LaunchError: it failed as often in a row as the task allows after the start period.
+
+    """
+    start_period_ends = time.monotonic() + check.start_period_sec * multiplier
+    failures = 0
+    while True:
+        result = sandbox.execute(check.command, timeout_sec=check.timeout_sec * multiplier)
+        if result.returncode == 0:
+            return
+        starting = time.monotonic() < start_period_ends
+        failures += not starting
+        if failures >= check.retries:
+            raise LaunchError(
+                f"healthcheck: {check.command!r} did not succeed in {failures} "
+                f"{'try' if failures == 1 else 'tries'}; {_why(result)}"
+            )
+        time.sleep(check.start_interval_sec if starting else check.interval_sec)
+
+
+def _why(result: BackendExecutionResult) -> str:
+    if result.timed_out:
+        return "it took too long"
+    last = (result.stdout + result.stderr).strip().rpartition("\n")[2]
+    return f"exit code {result.returncode}" + (f", {last!r}" if last else "")
+
+
+_LONGEST_LINE = 64 * 1024
+
+
+class Echo:
+    """Passes on whole lines, free of secrets, and all at the end where a backend gave none."""
+
+    def __init__(self, scrubber: Scrubber, write: Callable[[str], object]) -> None:
+        self._scrubber = scrubber
+        self._write = write
+        self._pending = b""
+        self._is_given = False
+        self._is_first = True
+
+    def __call__(self, chunk: bytes) -> None:
+        """Take what a command has just printed."""
+        self._is_given = True
+        lines, newline, self._pending = (self._pending + chunk).rpartition(b"\n")
+        if len(self._pending) > _LONGEST_LINE:
+            lines, newline, self._pending = lines + newline + self._pending, b"", b""
+        self._show(lines + newline)
+
+    def end(self, result: BackendExecutionResult) -> None:
+        """Take note that the command has ended, and how."""
+        printed = (result.stdout + result.stderr).encode(errors="surrogateescape")
+        rest = self._pending if self._is_given else printed
+        self._show(rest if rest.endswith(b"\n") or not rest else rest + b"\n")
+        self._pending, self._is_given = b"", False
+
+    def _show(self, data: bytes) -> None:
+        if data:
+            text = self._scrubber.text(data.decode(errors="replace"))
+            self._write(f"\n{text}" if self._is_first else text)  # not behind the trial's name
+            self._is_first = False

@@ -298,9 +298,9 @@ def compare_experiments(
     Example: aec-bench report compare nightly-1 nightly-2 --fail-on-regression
     """
     from pytest_aecbench.reports.comparison import compare, judge_regression
-    from pytest_aecbench.reports.comparison_text import comparison_lines
     from pytest_aecbench.reports.markdown import comparison_blocks
     from pytest_aecbench.reports.statistics import TrialResult
+    from pytest_aecbench.reports.text import comparison_lines
 
     check_choices([output_format], ("json", "markdown", "table"), "--format")
     if tolerance is not None and not 0 <= tolerance <= 1:

@@ -190,7 +190,7 @@ def _become_pytest(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from pytest_aecbench.api.commandline import pytest_command
+    from pytest_aecbench.api import pytest_command
 
     command = pytest_command(tasks or (), options, workers=workers, extra=context.args)
     if as_json:

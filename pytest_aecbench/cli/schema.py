@@ -9,7 +9,7 @@ import typer
 from pytest_aecbench.cli.console import AsJson, print_json
 from pytest_aecbench.documents.problems import hint
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.settings.schemas import NAMES, json_schema
+from pytest_aecbench.settings.schema import NAMES, json_schema
 
 __all__ = ["print_schema"]
 

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, TypeAlias
 
 from pytest_aecbench.datasets.drift import drift
 from pytest_aecbench.datasets.manifest import MAX_MANIFEST_BYTES, Manifest, TaskEntry
-from pytest_aecbench.datasets.paths import problem_with
+from pytest_aecbench.datasets.names import problem_with
 from pytest_aecbench.datasets.store import MANIFEST_FILE
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import whole

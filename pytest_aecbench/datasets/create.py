@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.datasets.manifest import TaskEntry
-from pytest_aecbench.datasets.paths import problem_with
+from pytest_aecbench.datasets.names import problem_with
 from pytest_aecbench.errors import SettingsError, TaskError
 from pytest_aecbench.tasks.task import Task, file_digests, find_tasks
 

@@ -24,8 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from pytest_aecbench.datasets.names import NAME, check_version
-from pytest_aecbench.datasets.paths import clash, problem_with
+from pytest_aecbench.datasets.names import NAME, check_version, clash, problem_with
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.tasks.task import TASK_FILE, is_ignored
 

@@ -1,6 +1,6 @@
-"""Which runs are under way on this machine, and where each of them keeps its records.
+"""The runs under way on this machine: where each keeps its records, and what it has cost.
 
-A run that was killed can tell nobody; its lease tells where to look for what it left.
+The lease of a run that was killed tells others where to look for what it left.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from pytest_aecbench.errors import BackendError
 from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.owner import Owner
 
-__all__ = ["Lease", "begin", "dead", "end"]
+__all__ = ["Lease", "Spent", "add_cost", "begin", "dead", "end", "spent"]
+
+
+_UNKNOWN = "unknown"
 
 
 class Lease(NamedTuple):
@@ -23,8 +26,15 @@ class Lease(NamedTuple):
     ledger_root: Path
 
 
+class Spent(NamedTuple):
+    """The known costs of a run's attempts, and how many attempts have an unknown cost."""
+
+    usd: float
+    unknown: int
+
+
 def begin(run_id: str, ledger_root: Path) -> None:
-    """Take note of a run that this process controls."""
+    """Write the lease of a run that this process controls."""
     labels = {**Owner.current().labels(), "ledger_root": str(ledger_root.absolute())}
     path = _file(run_id)
     try:
@@ -34,7 +44,7 @@ def begin(run_id: str, ledger_root: Path) -> None:
 
 
 def end(run_id: str) -> None:
-    """Forget a run, of which nothing is left to do."""
+    """Remove the files of a run that has ended."""
     for path in _file(run_id).parent.glob(f"{run_id}.*"):
         path.unlink(missing_ok=True)
 
@@ -54,5 +64,22 @@ def dead() -> list[Lease]:
     return found
 
 
-def _file(run_id: str) -> Path:
-    return shared_directory("runs") / f"{run_id}.json"
+def add_cost(run_id: str, usd: float | None) -> None:
+    """Count what an attempt of the run has cost; None is unknown."""
+    # Appending so little at once is never torn apart by another process.
+    with _file(run_id, "costs").open("a", encoding="utf-8") as file:
+        file.write(f"{_UNKNOWN if usd is None else usd}\n")
+
+
+def spent(run_id: str) -> Spent:
+    """Return what all attempts of the run have cost."""
+    try:
+        lines = _file(run_id, "costs").read_text(encoding="utf-8").split()
+    except FileNotFoundError:
+        lines = []
+    known = [float(line) for line in lines if line != _UNKNOWN]
+    return Spent(sum(known), len(lines) - len(known))
+
+
+def _file(run_id: str, suffix: str = "json") -> Path:
+    return shared_directory("runs") / f"{run_id}.{suffix}"

@@ -10,7 +10,7 @@ from pytest_aecbench.errors import TaskError, UserError
 from pytest_aecbench.plugin.state import is_worker, settings_of
 
 if TYPE_CHECKING:
-    from pytest_aecbench.datasets.inuse import DatasetInUse
+    from pytest_aecbench.datasets.drift import DatasetInUse
     from pytest_aecbench.trials.trial import Trial
 
 __all__ = ["check_unchanged", "dataset_of", "handed_over"]
@@ -32,13 +32,13 @@ def _find(config: pytest.Config) -> DatasetInUse | None:
         handed_over = getattr(config, "workerinput", {})["aecbench_dataset"]
         if handed_over is None:
             return None
-        from pytest_aecbench.datasets.inuse import DatasetInUse
+        from pytest_aecbench.datasets.drift import DatasetInUse
 
         return DatasetInUse(**handed_over)
     settings = settings_of(config)
     if settings.dataset is None:
         return None
-    from pytest_aecbench.datasets.inuse import take
+    from pytest_aecbench.datasets.drift import take
 
     try:
         return take(

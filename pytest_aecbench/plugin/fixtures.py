@@ -100,7 +100,7 @@ def aec_sandbox(
         stages.stage_inputs(aec_trial)
         sandbox = stages.launch(aec_trial, aec_backend, aec_image, aec_trial.workspace_dir)
     if request.config.getoption("capture") == "no" and not is_worker(request.config):
-        from pytest_aecbench.backends.echo import Echo
+        from pytest_aecbench.backends.sandbox import Echo
 
         sandbox.echo = Echo(aec_trial.scrubber, partial(print, end="", flush=True))
     if notes := getattr(aec_backend, "notes", None):

@@ -92,7 +92,7 @@ def pytest_terminal_summary(
         return
     comparison = comparison_of(config, trials)
     if comparison is not None:
-        from pytest_aecbench.reports.comparison_text import comparison_lines
+        from pytest_aecbench.reports.text import comparison_lines
 
         terminalreporter.section(f"aec: compared with {comparison.before}")
         for line in comparison_lines(comparison):

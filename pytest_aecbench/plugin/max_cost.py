@@ -13,7 +13,7 @@ from pytest_aecbench.plugin.state import settings_of
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_aecbench.host.costs import Spent
+    from pytest_aecbench.host.runs import Spent
 
 _SPENT: pytest.StashKey[Spent] = pytest.StashKey()
 
@@ -34,9 +34,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     results = results_of(session.config)
     if results is None or not results.not_run:
         return
-    from pytest_aecbench.host.costs import spent
+    from pytest_aecbench.host.runs import spent
 
-    session.config.stash[_SPENT] = spent(settings_of(session.config))
+    session.config.stash[_SPENT] = spent(settings_of(session.config).run_id)
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -451,12 +451,13 @@ class TrialItem(SandboxItem):
 
     def skip_if_spent(self) -> None:
         """Do not run where the run's other trials have cost all that it may cost."""
-        from pytest_aecbench.host.costs import is_spent
+        from pytest_aecbench.host.runs import spent
 
         settings = settings_of(self.config)
-        if is_spent(settings):
+        limit = settings.max_cost_usd
+        if limit is not None and spent(settings.run_id).usd >= limit:
             self.not_run = True
-            pytest.skip(f"not run: --aec-max-cost of {settings.max_cost_usd:g} USD is reached")
+            pytest.skip(f"not run: --aec-max-cost of {limit:g} USD is reached")
 
     def runtest(self) -> None:
         """Compare the reward with the threshold."""

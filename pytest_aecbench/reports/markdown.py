@@ -5,9 +5,14 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.comparison_text import comparison_notes
 from pytest_aecbench.reports.statistics import final_attempts, summarise
-from pytest_aecbench.reports.text import amount_text, bounds_text, duration_text, mean_text
+from pytest_aecbench.reports.text import (
+    amount_text,
+    bounds_text,
+    comparison_notes,
+    duration_text,
+    mean_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

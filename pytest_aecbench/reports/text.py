@@ -1,4 +1,4 @@
-"""The summary at the end of a run, as lines of at most 80 columns."""
+"""Summaries and comparisons as lines of text of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ from pytest_aecbench.reports.statistics import summarise
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pytest_aecbench.reports.comparison import AgentComparison, Comparison
     from pytest_aecbench.reports.statistics import AgentSummary, Group, Interval, Total, TrialResult
 
-__all__ = ["amount_text", "bounds_text", "duration_text", "mean_text", "summary_lines"]
+__all__ = [
+    "amount_text",
+    "bounds_text",
+    "comparison_lines",
+    "comparison_notes",
+    "duration_text",
+    "mean_text",
+    "summary_lines",
+]
 
 NAME_WIDTH = 32
 HEAD = f"{'agent':{NAME_WIDTH}} trials errors reward  95 % interval pass@1"
@@ -53,12 +62,15 @@ def _agent_lines(summary: AgentSummary) -> Iterator[str]:
 
 
 def _row(name: str, group: Group) -> str:
-    if len(name) > NAME_WIDTH:
-        name = name[: NAME_WIDTH - 3] + "..."
     return (
-        f"{name:{NAME_WIDTH}} {group.trials:>6} {group.errors:>6} {mean_text(group.mean):>6} "
+        f"{_name(name)} {group.trials:>6} {group.errors:>6} {mean_text(group.mean):>6} "
         f"{bounds_text(group.mean):>14} {mean_text(group.pass_at_1):>6}"
     )
+
+
+def _name(name: str) -> str:
+    short = name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."
+    return short.ljust(NAME_WIDTH)
 
 
 def mean_text(interval: Interval | None) -> str:
@@ -93,3 +105,47 @@ def duration_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+_PAIRED_BY = {
+    "trial": "same task files, agent and repetition",
+    "name": "same task files, repetition and agent's name, other settings",
+    "task": "same task files and repetition, different agents",
+}
+_LISTED = 10
+
+
+def comparison_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield the comparison as a table, which tasks changed, and what it is made of."""
+    yield f"{'agent':{NAME_WIDTH}}  pairs before  after change   95 % interval"
+    for agent in comparison.agents:
+        yield _comparison_row(agent)
+        for word, tasks in (("worse", agent.worse), ("better", agent.better)):
+            for task in tasks[:_LISTED]:
+                yield f"  {word}: {task.task_id} {task.before:.2f} to {task.after:.2f}"
+            if len(tasks) > _LISTED:
+                yield f"  {word}: {len(tasks) - _LISTED} more"
+    yield from comparison_notes(comparison)
+
+
+def comparison_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield what was paired with what, and what was left out."""
+    if not comparison.agents:
+        yield f"nothing is compared: no trial of {comparison.after} pairs with one before"
+    for paired_by, meaning in _PAIRED_BY.items():
+        pairs = sum(agent.pairs for agent in comparison.agents if agent.paired_by == paired_by)
+        if pairs:
+            yield f"paired: {pairs} ({meaning})"
+    for reason, count in sorted(comparison.left_out.items()):
+        yield f"not compared: {count} {reason}"
+    for task_id in comparison.changed_tasks[:_LISTED]:
+        yield f"  changed: {task_id}"
+    if (more := len(comparison.changed_tasks) - _LISTED) > 0:
+        yield f"  changed: {more} more"
+
+
+def _comparison_row(agent: AgentComparison) -> str:
+    return (
+        f"{_name(agent.name)} {agent.pairs:>6} {agent.before:>6.2f} {agent.after:>6.2f} "
+        f"{agent.change:>+6.2f} {agent.bounds_text:>15}"
+    )

@@ -23,6 +23,7 @@ from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.ledger.store import EXPERIMENT_ID
 
 __all__ = [
+    "NAMES",
     "AgentEntry",
     "ComputeConfig",
     "ExperimentConfig",
@@ -31,6 +32,7 @@ __all__ = [
     "ResourceLimits",
     "TasksConfig",
     "check_document",
+    "json_schema",
 ]
 
 _Text: TypeAlias = Annotated[
@@ -231,3 +233,24 @@ def check_document(
     except ValidationError as error:
         lines = (f"{where}: {problem}" for problem in model_problems(error, model, table=table))
         raise SettingsError("\n".join(dict.fromkeys(lines))) from None
+
+
+# name -> the file it is for
+NAMES = {"task": "task.toml", "experiment": "experiment.yaml", "project": "aec-bench.toml"}
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """Return the schema of that name, made from the model that reads the file."""
+    from pytest_aecbench.tasks.schema import TaskConfig
+
+    models: dict[str, type[BaseModel]] = {
+        "task": TaskConfig,
+        "experiment": ExperimentConfig,
+        "project": ProjectConfig,
+    }
+    schema = models[name].model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": NAMES[name],
+    }

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.tasks.buildcontext import BuildContext
-from pytest_aecbench.tasks.dockerwords import (expand, split_words)
 from pytest_aecbench.errors import BuildError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-__all__ = ["Copy", "Dockerfile", "read_dockerfile"]
+__all__ = ["BuildContext", "Copy", "Dockerfile", "expand", "read_dockerfile", "split_words"]
 
 _HEREDOC = re.compile(r"(?<!<)<<-?([\"']?)([A-Za-z_]\w*)\1")
 _REMOTE = re.compile(r"(https?|git|ssh)://|git@")
@@ -238,3 +238,126 @@ def _assignments(rest: str, variables: Mapping[str, str]) -> dict[str, str]:
         if not (name and equals):
             raise ValueError(f"{name!r} has no value; write ENV NAME=value")
     return {name: value for name, _, value in pairs}
+
+
+_VARIABLE = r"\$(?:(?P<bare>\w+)|\{(?P<name>\w+)(?::?(?P<sign>[-+])(?P<word>[^}]*))?\})"
+_TOKEN = re.compile(
+    r"""(?P<space>\s+)
+    | \\(?P<escaped>.)
+    | '(?P<single>[^']*)'
+    | "(?P<double>(?:\\.|[^"\\])*)"
+    | (?P<open>['"])
+    | (?P<plain>(?:\$\{[^}]*\}|[^\s\\'"])+|\\)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def split_words(text: str, variables: Mapping[str, str]) -> list[str]:
+    """Return the words of ``text``, unquoted and with ``variables`` put in.
+
+    A quote that is not closed is a ValueError.
+    """
+    return [word for word in _lex(text, variables) if word is not None]
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Return ``text`` as one word, its spaces kept."""
+    return "".join(word for word in _lex(text, variables, splitting=False) if word is not None)
+
+
+def _lex(text: str, variables: Mapping[str, str], *, splitting: bool = True) -> list[str | None]:
+    words: list[str | None] = [None]
+    for token in _TOKEN.finditer(text):
+        kind, piece = token.lastgroup, token[token.lastgroup or 0]
+        if kind == "open":
+            raise ValueError(f"a quote is not closed in {text!r}")
+        if kind == "space" and splitting:
+            words.append(None)
+            continue
+        if kind == "double":
+            piece = _substitute(piece, variables, escapes=r'\\(?P<escaped>["\\$])|')
+        elif kind == "plain":
+            piece = _substitute(piece, variables)
+        words[-1] = (words[-1] or "") + piece
+    return words
+
+
+def _substitute(text: str, variables: Mapping[str, str], escapes: str = "") -> str:
+    def value(match: re.Match[str]) -> str:
+        groups = match.groupdict()
+        if groups.get("escaped"):
+            return str(groups["escaped"])
+        found = variables.get(groups["bare"] or groups["name"], "")
+        if groups["sign"] == "+":
+            return _substitute(groups["word"], variables) if found else ""
+        return found or _substitute(groups["word"] or "", variables)
+
+    return re.sub(escapes + _VARIABLE, value, text)
+
+
+class BuildContext:
+    """One build context."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._rules = list(_rules(root / ".dockerignore"))
+
+    def find(self, source: str) -> list[Path]:
+        """Return the files and directories that ``source``, perhaps a glob, stands for, sorted.
+
+        One that leaves the context or matches nothing is a ValueError.
+        """
+        relative = normpath(source.lstrip("/") or ".")
+        if relative.split("/")[0] == "..":
+            raise ValueError("leaves the build context")
+        if re.search(r"[*?\[]", relative):
+            found = sorted(self.root.glob(relative))
+        else:
+            found = [path for path in [self.root / relative] if os.path.lexists(path)]
+        found = [path for path in found if self._holds(path)]
+        if not found:
+            raise ValueError("matches nothing in the build context")
+        home = self.root.resolve()
+        if not all(path.resolve().is_relative_to(home) for path in found):
+            raise ValueError("leaves the build context")
+        return found
+
+    def below(self, directory: Path) -> Iterator[Path]:
+        """Yield everything below ``directory``, each directory before what it holds."""
+        for path in sorted(directory.iterdir()):
+            if self._holds(path):
+                yield path
+                if path.is_dir() and not path.is_symlink():
+                    yield from self.below(path)
+
+    def _holds(self, path: Path) -> bool:
+        """Say whether ``path`` is in the context, itself or for what a later rule brings back."""
+        if not self.ignores(path):
+            return True
+        return path.is_dir() and not path.is_symlink() and any(True for _ in self.below(path))
+
+    def ignores(self, path: Path) -> bool:
+        """Say whether .dockerignore leaves ``path`` out; its last rule that matches decides."""
+        name = path.relative_to(self.root).as_posix()
+        verdicts = [ignored for pattern, ignored in self._rules if pattern.fullmatch(name)]
+        return name != "." and verdicts[-1:] == [True]
+
+
+def _rules(path: Path) -> Iterator[tuple[re.Pattern[str], bool]]:
+    """Yield each rule as a pattern for paths and whether these are ignored."""
+    for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
+        rule = line.strip()
+        if rule and not rule.startswith("#"):
+            glob = normpath(rule.removeprefix("!").strip().strip("/") or ".")
+            yield _compile(glob), not rule.startswith("!")
+
+
+_GLOB = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def _compile(glob: str) -> re.Pattern[str]:
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^]]+\])", glob)
+    regex = "".join(
+        _GLOB.get(part, part if part.startswith("[") else re.escape(part)) for part in parts
+    )
+    return re.compile(f"{regex}(?:/.*)?")  # what lies below a match is matched too

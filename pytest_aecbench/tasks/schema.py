@@ -17,7 +17,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from pytest_aecbench.documents.problems import (dotted, hint, load_toml, model_problems, shown)
+from pytest_aecbench.documents.problems import dotted, hint, load_toml, model_problems, shown
 
 __all__ = [
     "AgentConfig",

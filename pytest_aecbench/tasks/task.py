@@ -90,7 +90,7 @@ class Task:
     def load(cls, path: Path, *, task_id: str | None = None) -> Task:
         """Read and check the directory, or raise a TaskError with a line for each problem."""
         # Only here, for pydantic is slow to import and most pytest runs have no tasks.
-        from pytest_aecbench.tasks.schema import (ParsedConfig, parse_config)
+        from pytest_aecbench.tasks.schema import ParsedConfig, parse_config
 
         parsed = ParsedConfig(None)
         problems = []

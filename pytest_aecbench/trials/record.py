@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from pytest_aecbench import __version__
 from pytest_aecbench.errors import classify
-from pytest_aecbench.host import costs
+from pytest_aecbench.host import runs
 from pytest_aecbench.ledger import journal
 from pytest_aecbench.ledger.record import (
     AgentIdentity,
@@ -63,7 +63,8 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
     record = _scrubbed(trial, _record(trial, _evaluation(trial, error)))
     Ledger(trial.settings.ledger_root).append(record)
     trial.kept = True
-    costs.add(trial.settings, record.cost.usd)
+    if trial.settings.max_cost_usd is not None:
+        runs.add_cost(trial.settings.run_id, record.cost.usd)
     return record
 
 

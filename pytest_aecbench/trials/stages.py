@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.agents import Agent, AgentLimits, AgentResult
 from pytest_aecbench.agents.stored import MARKER
 from pytest_aecbench.backends import ComputeBackend, Limits
-from pytest_aecbench.backends.health import await_health
-from pytest_aecbench.backends.sandbox import Sandbox
+from pytest_aecbench.backends.sandbox import Sandbox, await_health
 from pytest_aecbench.errors import AecBenchError, LedgerError, TransferError
 from pytest_aecbench.trials.reward import Reward, read_reward
 

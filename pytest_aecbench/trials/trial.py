@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.backends import BackendExecutionResult
     from pytest_aecbench.backends.sandbox import Sandbox
-    from pytest_aecbench.datasets.inuse import DatasetInUse
+    from pytest_aecbench.datasets.drift import DatasetInUse
     from pytest_aecbench.host.secrets import Scrubber
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.settings import Settings

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.echo import Echo
+from pytest_aecbench.backends.sandbox import Echo
 from pytest_aecbench.host.secrets import Scrubber, secrets_from
 from tests.project import Project
 

@@ -14,9 +14,9 @@ from pytest_aecbench.reports.comparison import (
     compare,
     judge_regression,
 )
-from pytest_aecbench.reports.comparison_text import comparison_lines
 from pytest_aecbench.reports.markdown import comparison_blocks
 from pytest_aecbench.reports.statistics import TrialResult
+from pytest_aecbench.reports.text import comparison_lines
 
 
 def trial(task_id: str = "civil/a", reward: float | None = 1.0, **more: Any) -> TrialResult:

@@ -15,8 +15,14 @@ from hypothesis import strategies as st
 from pytest_aecbench.datasets.create import entry_of, selected_tasks
 from pytest_aecbench.datasets.drift import differences, drift
 from pytest_aecbench.datasets.manifest import MAX_MANIFEST_BYTES, Manifest
-from pytest_aecbench.datasets.names import DatasetRef, check_version, parse_ref, precedence
-from pytest_aecbench.datasets.paths import clash, problem_with
+from pytest_aecbench.datasets.names import (
+    DatasetRef,
+    check_version,
+    clash,
+    parse_ref,
+    precedence,
+    problem_with,
+)
 from pytest_aecbench.datasets.store import Datasets
 from pytest_aecbench.errors import SettingsError, TaskError, UserError
 from pytest_aecbench.tasks.selection import Selection

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.errors import BuildError
-from pytest_aecbench.tasks.dockerfile import Dockerfile, read_dockerfile
-from pytest_aecbench.tasks.dockerwords import expand, split_words
+from pytest_aecbench.tasks.dockerfile import Dockerfile, expand, read_dockerfile, split_words
 
 
 class Context:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_aecbench.documents.problems import load_toml
 from pytest_aecbench.documents.strict import read_toml, read_yaml
-from pytest_aecbench.settings.schemas import NAMES, json_schema
+from pytest_aecbench.settings.schema import NAMES, json_schema
 from tests.unit.test_ladder import FULL
 
 ROOT = Path(__file__).parents[2]

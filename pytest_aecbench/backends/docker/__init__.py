@@ -31,7 +31,7 @@ from pytest_aecbench.backends.docker.compose import (
 )
 from pytest_aecbench.backends.docker.compose_file import MAIN
 from pytest_aecbench.backends.docker.container import ROOT, Container
-from pytest_aecbench.backends.docker.create import Starter, Wanted
+from pytest_aecbench.backends.docker.create import Starter, Wanted, fill
 from pytest_aecbench.backends.docker.engine import (
     can_limit_storage,
     check,
@@ -39,7 +39,6 @@ from pytest_aecbench.backends.docker.engine import (
     summary,
     translated,
 )
-from pytest_aecbench.backends.docker.fill import fill
 from pytest_aecbench.backends.docker.reap import (
     KEPT_PREFIX,
     containers_of,

@@ -5,7 +5,7 @@ They are bash alone as far as that goes: whatever else they call, an agent may h
 
 from __future__ import annotations
 
-from pytest_aecbench.backends.shared.scripts import CLEAR
+from pytest_aecbench.backends.shared.shell import CLEAR
 
 __all__ = ["KEEP_ALIVE", "KILL_NEWER", "OOM_KILLS", "RUN"]
 

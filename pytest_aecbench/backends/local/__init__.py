@@ -23,7 +23,7 @@ from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.local.rerun import rerun_script, verifies
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
-from pytest_aecbench.backends.shared.collecting import tidy
+from pytest_aecbench.backends.shared.archives import tidy
 from pytest_aecbench.backends.shared.environment import digest_of, read_environment
 from pytest_aecbench.backends.shared.shell import check_environment, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError

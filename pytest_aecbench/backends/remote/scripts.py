@@ -6,7 +6,7 @@ told to run may be seen and kept by others.
 
 from __future__ import annotations
 
-from pytest_aecbench.backends.shared.scripts import CLEAR
+from pytest_aecbench.backends.shared.shell import CLEAR
 
 __all__ = ["COLLECT", "RUN"]
 

@@ -14,7 +14,7 @@ from pytest_aecbench.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["bash_arguments", "check_environment", "find_tool", "resolve_user", "tool_env"]
+__all__ = ["CLEAR", "bash_arguments", "check_environment", "find_tool", "resolve_user", "tool_env"]
 
 # Linux takes no more than 128 KiB in one argument or variable, its end included.
 _LONGEST = 128 * 1024 - 1
@@ -70,3 +70,21 @@ def tool_env() -> dict[str, str]:
 def find_tool(name: str) -> str | None:
     """Return the path of one of the host's tools."""
     return shutil.which(name, path=tool_env()["PATH"])
+
+
+# Makes the way to a path, without links that an agent may have put there, and empties its place.
+CLEAR = r"""
+clear() {
+  local way= rest=${1#/}
+  while [[ $rest = */* ]]; do
+    way+=/${rest%%/*} rest=${rest#*/}
+    if [[ -L $way && $way =~ ^(/workspace/|/(logs|solution|tests)(/|$)) ]] ||
+       [[ -e $way && ! -d $way ]]; then
+      rm -rf -- "$way" || return
+    fi
+    [[ -d $way ]] || mkdir -- "$way" || return
+  done
+  # What something is mounted at can be emptied, but not removed.
+  rm -rf -- "$1" || [[ -d $1 && ! -L $1 && -z $(ls -A -- "$1") ]]
+}
+"""

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from pytest_aecbench.api.commandline import pytest_command
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_aecbench.ledger.record import TrialRecord
 
-__all__ = ["RunResult", "evaluate", "execute", "run"]
+__all__ = ["RunResult", "evaluate", "execute", "pytest_command", "run"]
 
 _USAGE_ERROR, _NOTHING_SELECTED = 4, 5
 FULL = "full"
@@ -176,3 +175,43 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
     except KeyboardInterrupt:
         process.wait()
         raise
+
+
+TASKS = "tasks"
+
+
+def pytest_command(
+    tasks: Iterable[str | Path],
+    options: Mapping[str, object],
+    *,
+    workers: int | None = None,
+    extra: Iterable[str] = (),
+    directory: Path | None = None,
+) -> list[str]:
+    """Return what runs pytest on ``tasks``, by default on all in the project at ``directory``.
+
+    Tasks are paths or ids. ``options`` are ours, without their ``--aec-``; None and False leave
+    one out, a list repeats it.
+    """
+    directory = directory or Path()
+    command = [sys.executable, "-m", "pytest"]
+    command += [_path(directory, str(task)) for task in tasks] or _all_tasks(directory)
+    for name, value in options.items():
+        if value is True:
+            command.append(f"--aec-{name}")
+        elif value is not None and value is not False:
+            values = value if isinstance(value, (list, tuple)) else [value]
+            command += [f"--aec-{name}={one}" for one in values]
+    if workers is not None:
+        command.append(f"-n{workers}")
+    return [*command, *extra]
+
+
+def _path(directory: Path, task: str) -> str:
+    path = Path(TASKS, task)
+    return str(path) if task and (directory / path).is_dir() else task
+
+
+def _all_tasks(directory: Path) -> list[str]:
+    # Where tasks are elsewhere, pytest's own testpaths say where.
+    return [TASKS] if (directory / TASKS).is_dir() else []

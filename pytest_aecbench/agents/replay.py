@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import AgentLimits, AgentResult
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.tasks.task import task_digest
+from pytest_aecbench.tasks.digest import task_digest
 
 if TYPE_CHECKING:
     from pathlib import Path

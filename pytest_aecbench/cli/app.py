@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
-from pytest_aecbench.cli import config, dataset, init, ledger, report, schema, task, validate
+from pytest_aecbench.cli import config, dataset, init, ledger, report, task
 from pytest_aecbench.cli import run as running
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reap import reap
@@ -42,12 +42,11 @@ app.command(
     "Example: aec-bench run-local electrical/voltage-drop --harness direct --model gpt-4.1-mini",
 )(running.run)
 app.command("evaluate", cls=running.PassingOn)(running.evaluate)
-task.app.command("validate")(validate.validate)
 app.add_typer(task.app, name="task")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
-app.command("schema")(schema.print_schema)
+app.command("schema")(config.print_schema)
 app.add_typer(images, name="images")
 app.command()(reap)

@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench.cli.console import AsJson, print_json
+from pytest_aecbench.documents.problems import hint
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.settings.schema import NAMES, json_schema
 
-__all__ = ["app", "load_environment"]
+__all__ = ["app", "load_environment", "print_schema"]
 
 app = typer.Typer(help="Show settings, and set this user's defaults.", no_args_is_help=True)
 
@@ -115,3 +117,16 @@ def _print(values: dict[str, str], as_json: bool) -> None:
     typer.echo(f"{shown_path(path)}:{'' if values else ' nothing set'}")
     for name, value in values.items():
         typer.echo(f"  {name} = {value}")
+
+
+def print_schema(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}.")],
+    as_json: AsJson = True,
+) -> None:
+    """Print the JSON schema of task.toml, experiment.yaml or aec-bench.toml.
+
+    Example: aec-bench schema experiment > experiment.schema.json
+    """
+    if name not in NAMES:
+        raise SettingsError(f"schema: {name!r} is not known; {hint(name, NAMES)}")
+    print_json(json_schema(name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,8 @@ from pytest_aecbench.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pytest_aecbench.settings import Settings
+
 __all__ = [
     "AsJson",
     "check_choices",
@@ -20,6 +23,7 @@ __all__ = [
     "print_problem",
     "print_table",
     "printable",
+    "project_settings",
 ]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -64,3 +68,10 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 def printable(value: object) -> str:
     """Return what a terminal shows as it is, whatever is in a record."""
     return "".join(char if char.isprintable() else "\ufffd" for char in str(value))
+
+
+def project_settings() -> Settings:
+    """Return the settings that hold where no option of the command says otherwise."""
+    from pytest_aecbench.settings.layers import settings_at
+
+    return settings_at(Path.cwd())

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_problem
-from pytest_aecbench.cli.project import project_settings
+from pytest_aecbench.cli.console import (
+    AsJson,
+    check_choices,
+    print_json,
+    print_problem,
+    project_settings,
+)
 
 if TYPE_CHECKING:
     from pytest_aecbench.datasets.manifest import Manifest

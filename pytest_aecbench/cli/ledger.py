@@ -18,8 +18,8 @@ from pytest_aecbench.cli.console import (
     print_problem,
     print_table,
     printable,
+    project_settings,
 )
-from pytest_aecbench.cli.project import project_settings
 from pytest_aecbench.errors import LedgerError, SettingsError
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pytest_aecbench.cli.console import AsJson, print_json
-from pytest_aecbench.cli.project import project_settings
+from pytest_aecbench.cli.console import AsJson, print_json, project_settings
 
 if TYPE_CHECKING:
     from pytest_aecbench.host.runs import Lease

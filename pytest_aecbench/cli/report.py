@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_aecbench.ledger.record import TrialRecord
-    from pytest_aecbench.reports.leaderboard import Leaderboard, Standing
-    from pytest_aecbench.reports.statistics import AgentSummary, Group
+    from pytest_aecbench.reports.leaderboard import Leaderboard, Row
+    from pytest_aecbench.reports.summary import AgentSummary, Group
 
 __all__ = ["app"]
 
@@ -53,7 +53,8 @@ def summary(
     """
     from pytest_aecbench.reports.leaderboard import newest_versions
     from pytest_aecbench.reports.markdown import markdown_summary
-    from pytest_aecbench.reports.statistics import TrialResult, summarise
+    from pytest_aecbench.reports.results import TrialResult
+    from pytest_aecbench.reports.summary import summarise
     from pytest_aecbench.reports.text import summary_lines
 
     check_choices([output_format], ("json", "markdown", "table"), "--format")
@@ -117,7 +118,7 @@ def rank_agents(
         print_json(_board_data(board, groups))
     elif output_format == "csv":
         _print_csv(board, groups)
-    elif not board.standings:
+    elif not board.rows:
         typer.echo("no trials to rank")
     elif output_format == "markdown":
         _print_markdown(board, groups)
@@ -144,17 +145,17 @@ def _board_head(board: Leaderboard) -> tuple[str, ...]:
     return (*start, "pass@1", *at_k, "tokens in", "tokens out", "USD", "time")
 
 
-def _board_cells(board: Leaderboard, standing: Standing) -> tuple[str, ...]:
+def _board_cells(board: Leaderboard, row: Row) -> tuple[str, ...]:
     from pytest_aecbench.reports.text import amount_text, bounds_text, duration_text, mean_text
 
-    summary, overall = standing.summary, standing.summary.overall
-    at_k = "-" if standing.pass_at_k is None else f"{standing.pass_at_k:.2f}"
+    summary, overall = row.summary, row.summary.overall
+    at_k = "-" if row.pass_at_k is None else f"{row.pass_at_k:.2f}"
     return (
-        standing.agent,
-        f"{standing.tasks} of {board.tasks}",
+        row.agent,
+        f"{row.tasks} of {board.tasks}",
         str(overall.trials),
         str(overall.errors),
-        f"{standing.error_rate:.0%}",
+        f"{row.error_rate:.0%}",
         mean_text(overall.mean),
         bounds_text(overall.mean),
         mean_text(overall.pass_at_1),
@@ -169,10 +170,10 @@ def _board_cells(board: Leaderboard, standing: Standing) -> tuple[str, ...]:
 def _group_rows(board: Leaderboard, by: str) -> Iterator[tuple[str, ...]]:
     from pytest_aecbench.reports.text import bounds_text, mean_text
 
-    for standing in board.standings:
-        for name, group in _GROUPS[by](standing.summary).items():
+    for row in board.rows:
+        for name, group in _GROUPS[by](row.summary).items():
             yield (
-                standing.agent,
+                row.agent,
                 name,
                 str(group.trials),
                 str(group.errors),
@@ -187,7 +188,7 @@ def _group_head(by: str) -> tuple[str, ...]:
 
 
 def _print_board(board: Leaderboard, groups: Sequence[str]) -> None:
-    print_table(_board_head(board), (_board_cells(board, one) for one in board.standings))
+    print_table(_board_head(board), (_board_cells(board, one) for one in board.rows))
     for by in groups:
         typer.echo()
         print_table(_group_head(by), _group_rows(board, by))
@@ -196,7 +197,7 @@ def _print_board(board: Leaderboard, groups: Sequence[str]) -> None:
 def _print_markdown(board: Leaderboard, groups: Sequence[str]) -> None:
     from pytest_aecbench.reports.markdown import code, table
 
-    rows = (_board_cells(board, one) for one in board.standings)
+    rows = (_board_cells(board, one) for one in board.rows)
     typer.echo(table(_board_head(board), ((code(name), *rest) for name, *rest in rows)))
     for by in groups:
         found = ((code(name), code(group), *rest) for name, group, *rest in _group_rows(board, by))
@@ -210,30 +211,29 @@ def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
         "tasks": board.tasks,
         "agents": [
             {
-                **_standing_data(standing),
+                **_row_data(row),
                 **{
                     f"by_{by}": {
-                        name: _group_data(group)
-                        for name, group in _GROUPS[by](standing.summary).items()
+                        name: _group_data(group) for name, group in _GROUPS[by](row.summary).items()
                     }
                     for by in groups
                 },
             }
-            for standing in board.standings
+            for row in board.rows
         ],
         "set_aside": board.set_aside,
         "held_out": board.held_out,
     }
 
 
-def _standing_data(standing: Standing) -> dict[str, object]:
-    summary = standing.summary
+def _row_data(row: Row) -> dict[str, object]:
+    summary = row.summary
     return {
-        "agent": standing.agent,
-        "experiments": standing.experiments,
-        "tasks": standing.tasks,
+        "agent": row.agent,
+        "experiments": row.experiments,
+        "tasks": row.tasks,
         **_group_data(summary.overall),
-        "pass_at_k": standing.pass_at_k,
+        "pass_at_k": row.pass_at_k,
         "attempts": summary.attempts,
         "tokens_in": summary.tokens_in.value,
         "tokens_out": summary.tokens_out.value,
@@ -259,14 +259,12 @@ def _group_data(group: Group) -> dict[str, object]:
 def _print_csv(board: Leaderboard, groups: Sequence[str]) -> None:
     """Print a row per agent and, where asked for, one per group of its trials."""
     rows = []
-    for standing in board.standings:
-        rows.append({**_standing_data(standing), "k": board.k})
+    for row in board.rows:
+        rows.append({**_row_data(row), "k": board.k})
         for by in groups:
-            for name, group in _GROUPS[by](standing.summary).items():
-                rows.append(
-                    {"agent": standing.agent, "by": by, "group": name, **_group_data(group)}
-                )
-    columns = ["agent", "by", "group", *dict.fromkeys(key for row in rows for key in row)]
+            for name, group in _GROUPS[by](row.summary).items():
+                rows.append({"agent": row.agent, "by": by, "group": name, **_group_data(group)})
+    columns = ["agent", "by", "group", *dict.fromkeys(key for one in rows for key in one)]
     writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(columns)), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -299,7 +297,7 @@ def compare_experiments(
     """
     from pytest_aecbench.reports.comparison import compare, judge_regression
     from pytest_aecbench.reports.markdown import comparison_blocks
-    from pytest_aecbench.reports.statistics import TrialResult
+    from pytest_aecbench.reports.results import TrialResult
     from pytest_aecbench.reports.text import comparison_lines
 
     check_choices([output_format], ("json", "markdown", "table"), "--format")

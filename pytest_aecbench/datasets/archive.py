@@ -21,7 +21,7 @@ from pytest_aecbench.datasets.names import problem_with
 from pytest_aecbench.datasets.store import MANIFEST_FILE
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import whole
-from pytest_aecbench.tasks.task import file_header
+from pytest_aecbench.tasks.digest import file_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

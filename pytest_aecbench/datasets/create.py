@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.datasets.manifest import TaskEntry
 from pytest_aecbench.datasets.names import problem_with
 from pytest_aecbench.errors import SettingsError, TaskError
-from pytest_aecbench.tasks.task import Task, file_digests, find_tasks
+from pytest_aecbench.tasks.digest import file_digests
+from pytest_aecbench.tasks.task import Task, find_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

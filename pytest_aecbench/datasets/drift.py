@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.datasets.names import parse_ref
 from pytest_aecbench.datasets.store import Datasets
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.tasks.task import FileDigest, file_digests, is_task, task_digest
+from pytest_aecbench.tasks.digest import FileDigest, file_digests, task_digest
+from pytest_aecbench.tasks.task import is_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

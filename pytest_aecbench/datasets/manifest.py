@@ -26,7 +26,8 @@ from pydantic import (
 
 from pytest_aecbench.datasets.names import NAME, check_version, clash, problem_with
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.tasks.task import TASK_FILE, is_ignored
+from pytest_aecbench.tasks.digest import is_ignored
+from pytest_aecbench.tasks.task import TASK_FILE
 
 __all__ = ["MAX_FILES", "MAX_MANIFEST_BYTES", "Description", "Manifest", "Source", "TaskEntry"]
 

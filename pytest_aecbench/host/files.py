@@ -15,7 +15,16 @@ from pytest_aecbench.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["open_regular", "read_regular", "read_text", "shared_directory", "shown_path", "whole"]
+
+__all__ = [
+    "files_below",
+    "open_regular",
+    "read_regular",
+    "read_text",
+    "shared_directory",
+    "shown_path",
+    "whole",
+]
 
 _MAX_TEXT_BYTES = 1 << 20  # larger files are not hand-written
 _RIGHT = {errno.EINVAL: "put a text file there", errno.EFBIG: "make it shorter"}
@@ -104,3 +113,16 @@ def whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def files_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the path and size of each file below that is no link."""
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from files_below(Path(entry.path), f"{prefix}{entry.name}/")
+        elif entry.is_file(follow_symlinks=False):
+            yield f"{prefix}{entry.name}", entry.stat(follow_symlinks=False).st_size

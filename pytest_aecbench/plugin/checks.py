@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.errors import LedgerError
-from pytest_aecbench.plugin.nodes import SandboxItem, is_check
+from pytest_aecbench.plugin.items import CheckItem
 from pytest_aecbench.plugin.state import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-    from pytest_aecbench.plugin.items import CheckItem
 
 
 @pytest.hookimpl(wrapper=True)
@@ -22,11 +20,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Keep what a check found as soon as it is known."""
     report = yield
-    if not isinstance(item, SandboxItem) or not is_check(item.nodeid):
+    if not isinstance(item, CheckItem):
         return report
-    from pytest_aecbench.plugin.items import CheckItem
-
-    assert isinstance(item, CheckItem)
     if call.when == "call" or (call.when == "setup" and not report.passed):
         item.error = call.excinfo.value if call.excinfo else None
         item.outcome = "error" if call.when == "setup" and report.failed else report.outcome

@@ -9,7 +9,8 @@ import pytest
 
 from pytest_aecbench.plugin.dataset import dataset_of
 from pytest_aecbench.plugin.evaluate import stored_of, unique_names
-from pytest_aecbench.plugin.nodes import SandboxItem, TaskDirectory, TaskFile, TaskTree, is_task
+from pytest_aecbench.plugin.items import SandboxItem
+from pytest_aecbench.plugin.nodes import TaskDirectory, TaskFile, TaskTree, is_task
 from pytest_aecbench.plugin.state import is_configured, is_worker, refusal_of, settings_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.errors import AecBenchError
-from pytest_aecbench.plugin.nodes import TASK_FILE, TrialItem, is_task
+from pytest_aecbench.plugin.items import TrialItem
+from pytest_aecbench.plugin.nodes import TASK_FILE, is_task
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

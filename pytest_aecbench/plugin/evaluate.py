@@ -195,8 +195,8 @@ def check(trial: Trial) -> None:
 
 def _lost(directory: Path, record: TrialRecord) -> list[str]:
     """Return which of the recorded files of the workspace are not as they were."""
+    from pytest_aecbench.host.files import files_below
     from pytest_aecbench.ledger.record import OutputFile
-    from pytest_aecbench.trials.record import files_below
 
     files = (OutputFile(path=path, size=size) for path, size in files_below(directory))
     found = {(file.path, file.size) for file in files}

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.plugin.nodes import SandboxItem, TaskFile
+from pytest_aecbench.plugin.items import SandboxItem
+from pytest_aecbench.plugin.nodes import TaskFile
 from pytest_aecbench.plugin.state import is_worker, settings_of
 
 if TYPE_CHECKING:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.plugin.baseline import comparison_of
 from pytest_aecbench.plugin.results import results_of
 from pytest_aecbench.plugin.state import settings_of
 
 if TYPE_CHECKING:
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.reports.gates import Verdict
-    from pytest_aecbench.reports.statistics import TrialResult
+    from pytest_aecbench.reports.results import TrialResult
 
 _VERDICT: pytest.StashKey[Verdict] = pytest.StashKey()
 
@@ -131,3 +130,27 @@ def _write_summaries(
                 file.write(text)
         except OSError as error:
             terminalreporter.write_line(f"aec: {name}: cannot be written; {error.strerror}")
+
+
+_COMPARISON: pytest.StashKey[Comparison] = pytest.StashKey()
+
+
+def comparison_of(config: pytest.Config, trials: list[TrialResult]) -> Comparison | None:
+    """Return how the run's trials compare with the baseline's, if there is one."""
+    settings = settings_of(config)
+    if settings.baseline is None:
+        return None
+    if _COMPARISON not in config.stash:
+        # Imported here because most runs have no baseline.
+        from pytest_aecbench.ledger.query import Query
+        from pytest_aecbench.ledger.store import Ledger
+        from pytest_aecbench.reports.comparison import compare
+        from pytest_aecbench.reports.results import TrialResult
+
+        records = Query().select(Ledger(settings.ledger_root).records(settings.baseline))
+        config.stash[_COMPARISON] = compare(
+            map(TrialResult.from_record, records),
+            trials,
+            names=(settings.baseline, settings.experiment_id),
+        )
+    return config.stash[_COMPARISON]

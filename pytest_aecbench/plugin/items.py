@@ -1,23 +1,189 @@
-"""The pytest item that is one check of one task."""
+"""The pytest items that work on a task in a sandbox: trials and checks."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_aecbench.errors import TaskError
-from pytest_aecbench.plugin.nodes import SandboxItem
+from pytest_aecbench.errors import AecBenchError, TaskError, classify
 from pytest_aecbench.plugin.state import settings_of
 
 if TYPE_CHECKING:
-    from pytest_aecbench.checks import Finding
+    import pluggy
+    from _pytest._code.code import ExceptionInfo, TerminalRepr
 
-__all__ = ["CheckItem"]
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.checks import Finding
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.plugin.nodes import TaskFile
+    from pytest_aecbench.tasks.task import Task
+    from pytest_aecbench.trials.trial import Trial
+
+__all__ = ["CheckItem", "SandboxItem", "TrialItem"]
+
+
+class SandboxItem(pytest.Function):
+    """What works on a task in a sandbox."""
+
+    parent: TaskFile
+    attempt = 0
+    trial: Trial | None = None
+    error: BaseException | None = None
+
+    @property
+    def ihook(self) -> pluggy.HookRelay:
+        """The hooks of the task's own."""
+        return self.parent.ihook
+
+    @property
+    def task(self) -> Task:
+        """The task to work on."""
+        return self.parent.task
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is known to be well."""
+        return False
+
+    @property
+    def guard_sec(self) -> float:
+        """What no attempt exceeds unless its own deadlines have failed."""
+        from pytest_aecbench.trials.trial import MARGIN_SEC
+
+        config, settings = self.task.config, settings_of(self.config)
+        deadlines = (
+            config.environment.build_timeout_sec
+            + config.environment.healthcheck_sec
+            + (settings.timeout_override_sec or config.agent.timeout_sec)
+            + config.verifier.timeout_sec
+        )
+        return deadlines * settings.timeout_multiplier + MARGIN_SEC
+
+    @property
+    def may_be_retried(self) -> bool:
+        """Whether the last attempt ended in an error that another may not."""
+        return self.error is not None and classify(self.error).retry
+
+    def forget(self) -> None:
+        """Be as if never run, but for the count of attempts."""
+        self.trial = self.error = None
+        self.user_properties.clear()
+        # What failed for a whole task or session is remembered there and would fail again.
+        for definitions in self._fixtureinfo.name2fixturedefs.values():
+            for definition in definitions:
+                if definition.cached_result is not None and definition.cached_result[2]:
+                    definition.cached_result = None
+        self._initrequest()
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Point to the task rather than to the template."""
+        task_id = settings_of(self.config).task_id(self.path.parent)
+        return self.path, 0, f"{task_id}[{self.callspec.id}]"  # a skip must have a line
+
+    def repr_failure(  # type: ignore[override]
+        self, excinfo: ExceptionInfo[BaseException]
+    ) -> str | TerminalRepr:
+        """Show our own errors and sentences as what they say, and anything else in full."""
+        error = excinfo.value
+        if isinstance(error, AecBenchError):
+            message = f"{type(error).__name__}: {error}"
+        elif isinstance(error, pytest.fail.Exception) and not error.pytrace:
+            message = str(error)
+        else:
+            return super().repr_failure(excinfo)
+        shown = excinfo.getrepr(style="value")
+        if shown.reprcrash is not None:
+            shown.reprcrash.message = message
+        return shown
+
+
+class TrialItem(SandboxItem):
+    """One trial: one task, one agent, one repetition."""
+
+    reused: TrialRecord | None = None
+    result: dict[str, str | int | float | bool | None] | None = None
+    not_run = False
+
+    @property
+    def agent(self) -> AgentSpec:
+        """The agent that attempts the task."""
+        return cast("AgentSpec", self.callspec.params["agent"])
+
+    @property
+    def repetition(self) -> int:
+        """Which attempt of this agent at this task it is, from 1."""
+        return cast("int", self.callspec.params["repetition"])
+
+    @property
+    def passed(self) -> bool:
+        """Whether the reward is known and reaches the threshold."""
+        return self.result is not None and self.result["passed"] is True
+
+    def forget(self) -> None:
+        """Be as if never run, but for the count of attempts."""
+        self.result = None
+        super().forget()
+
+    def setup(self) -> None:
+        """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
+        from pytest_aecbench.plugin import evaluate
+        from pytest_aecbench.plugin.dataset import check_unchanged, dataset_of
+        from pytest_aecbench.plugin.resume import reused_record
+        from pytest_aecbench.trials.record import begin
+        from pytest_aecbench.trials.trial import Trial
+
+        if not self.config.option.setupplan:
+            settings = settings_of(self.config)
+            self.attempt += 1
+            agent = self.agent
+            if agent.harness == "replay" and settings.evaluate is None:
+                from pytest_aecbench.agents.replay import pinned
+
+                agent = pinned(agent, self.task, settings.root)
+            self.trial = Trial(
+                self.task,
+                agent,
+                self.repetition,
+                settings,
+                self.attempt,
+                dataset_of(self.config),
+            )
+            self.trial.evaluates = evaluate.stored_record(self.config, self.trial)
+            self.reused = reused_record(self.config, self.trial)
+            if self.reused is not None:
+                return
+            self.skip_if_spent()
+            check_unchanged(self.trial)
+            begin(self.trial)
+            evaluate.check(self.trial)
+        super().setup()
+
+    def skip_if_spent(self) -> None:
+        """Do not run where the run's other trials have cost all that it may cost."""
+        from pytest_aecbench.host.runs import spent
+
+        settings = settings_of(self.config)
+        limit = settings.max_cost_usd
+        if limit is not None and spent(settings.run_id).usd >= limit:
+            self.not_run = True
+            pytest.skip(f"not run: --aec-max-cost of {limit:g} USD is reached")
+
+    def runtest(self) -> None:
+        """Compare the reward with the threshold."""
+        if self.reused is None:
+            super().runtest()
+            return
+        from pytest_aecbench.plugin.template import trial
+        from pytest_aecbench.trials.reward import Reward
+
+        evaluation = self.reused.evaluation
+        assert evaluation.reward is not None
+        assert self.trial is not None
+        reward = Reward(evaluation.reward, "reward.json", evaluation.details)
+        trial(self.agent, self.repetition, self.trial, reward)
+
 
 # More than any check runs.
 _VERIFICATIONS = 20
@@ -64,7 +230,11 @@ class CheckItem(SandboxItem):
                 if self.check != "structure":
                     pytest.skip("the task cannot be read; check[structure] says why")
             else:
+                import tempfile
+
                 self._directory = Path(tempfile.mkdtemp(prefix="aecbench-check-"))
+                from dataclasses import replace
+
                 settings = replace(settings_of(self.config), jobs_root=self._directory, verify=True)
                 self.trial = Trial(task, agent_of(self.check), 1, settings, self.attempt)
         super().setup()
@@ -73,5 +243,7 @@ class CheckItem(SandboxItem):
         """Remove the attempt's files."""
         super().teardown()
         if self._directory is not None:
+            import shutil
+
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None

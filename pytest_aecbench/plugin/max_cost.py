@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.plugin.nodes import TrialItem
+from pytest_aecbench.plugin.items import TrialItem
 from pytest_aecbench.plugin.results import results_of
 from pytest_aecbench.plugin.state import settings_of
 

@@ -13,12 +13,13 @@ import re
 import warnings
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_aecbench.errors import AecBenchError, TaskError, classify
+from pytest_aecbench.errors import TaskError
 from pytest_aecbench.plugin.evaluate import stored_of
+from pytest_aecbench.plugin.items import CheckItem, SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import is_first_worker, settings_of
 
 if TYPE_CHECKING:
@@ -26,20 +27,14 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     import pluggy
-    from _pytest._code.code import ExceptionInfo, TerminalRepr
 
-    from pytest_aecbench.agents.spec import AgentSpec
-    from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.tasks.task import Task
-    from pytest_aecbench.trials.trial import Trial
 
 __all__ = [
-    "SandboxItem",
     "TaskDirectory",
     "TaskFile",
     "TaskTree",
     "TaskWarning",
-    "TrialItem",
     "is_check",
     "is_task",
     "is_trial",
@@ -172,7 +167,7 @@ class TaskBatch(pytest.Collector):
                 yield file
             else:
                 shared = shared or file.template()
-                yield from file.trials(task, shared)
+                yield from file.items(task, shared)
 
 
 class TaskDirectory(pytest.Directory):
@@ -239,14 +234,14 @@ class TaskFile(pytest.Module):
             task = self.read()
         except TaskError as error:
             if is_checked:
-                return self.trials(None, self.template())
+                return self.items(None, self.template())
             raise self.CollectError(str(error)) from None
         if is_checked:  # one of which tells what there is to warn of
-            return self.trials(task, self.template())
+            return self.items(task, self.template())
         # Every worker collects, but one of them is enough to say what all would say.
         with warnings.catch_warnings(record=not is_first_worker(self.config)):
             self._warn(task.warnings)
-        return self.trials(task, self.template())
+        return self.items(task, self.template())
 
     def _warn(self, messages: Iterable[str]) -> None:
         for message in messages:
@@ -260,12 +255,10 @@ class TaskFile(pytest.Module):
         nodes = super(pytest.Module, self).collect()  # not Module's, which looks for xunit set-up
         return [node for node in nodes if isinstance(node, pytest.Function)]
 
-    def trials(self, task: Task | None, template: Iterable[pytest.Function]) -> list[SandboxItem]:
+    def items(self, task: Task | None, template: Iterable[pytest.Function]) -> list[SandboxItem]:
         """Make the task's items from a template worked out here or for a sibling."""
         kind: type[SandboxItem] = TrialItem
         if settings_of(self.config).checks:
-            from pytest_aecbench.plugin.items import CheckItem
-
             kind = CheckItem
         if task is not None:
             self.is_selected = settings_of(self.config).selection.takes(task)
@@ -311,164 +304,3 @@ def _marker(config: pytest.Config, name: str) -> pytest.MarkDecorator | None:
         config.addinivalue_line("markers", f"{name}: tasks with this word in their metadata")
         markers[name] = None if name.startswith("_") else getattr(_MARK, name)
     return markers[name]
-
-
-class SandboxItem(pytest.Function):
-    """What works on a task in a sandbox."""
-
-    parent: TaskFile
-    attempt = 0
-    trial: Trial | None = None
-    error: BaseException | None = None
-
-    @property
-    def ihook(self) -> pluggy.HookRelay:
-        """The hooks of the task's own."""
-        return self.parent.ihook
-
-    @property
-    def task(self) -> Task:
-        """The task to work on."""
-        return self.parent.task
-
-    @property
-    def passed(self) -> bool:
-        """Whether all is known to be well."""
-        return False
-
-    @property
-    def guard_sec(self) -> float:
-        """What no attempt exceeds unless its own deadlines have failed."""
-        from pytest_aecbench.trials.trial import MARGIN_SEC
-
-        config, settings = self.task.config, settings_of(self.config)
-        deadlines = (
-            config.environment.build_timeout_sec
-            + config.environment.healthcheck_sec
-            + (settings.timeout_override_sec or config.agent.timeout_sec)
-            + config.verifier.timeout_sec
-        )
-        return deadlines * settings.timeout_multiplier + MARGIN_SEC
-
-    @property
-    def may_be_retried(self) -> bool:
-        """Whether the last attempt ended in an error that another may not."""
-        return self.error is not None and classify(self.error).retry
-
-    def forget(self) -> None:
-        """Be as if never run, but for the count of attempts."""
-        self.trial = self.error = None
-        self.user_properties.clear()
-        # What failed for a whole task or session is remembered there and would fail again.
-        for definitions in self._fixtureinfo.name2fixturedefs.values():
-            for definition in definitions:
-                if definition.cached_result is not None and definition.cached_result[2]:
-                    definition.cached_result = None
-        self._initrequest()
-
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Point to the task rather than to the template."""
-        task_id = settings_of(self.config).task_id(self.path.parent)
-        return self.path, 0, f"{task_id}[{self.callspec.id}]"  # a skip must have a line
-
-    def repr_failure(  # type: ignore[override]
-        self, excinfo: ExceptionInfo[BaseException]
-    ) -> str | TerminalRepr:
-        """Show our own errors and sentences as what they say, and anything else in full."""
-        error = excinfo.value
-        if isinstance(error, AecBenchError):
-            message = f"{type(error).__name__}: {error}"
-        elif isinstance(error, pytest.fail.Exception) and not error.pytrace:
-            message = str(error)
-        else:
-            return super().repr_failure(excinfo)
-        shown = excinfo.getrepr(style="value")
-        if shown.reprcrash is not None:
-            shown.reprcrash.message = message
-        return shown
-
-
-class TrialItem(SandboxItem):
-    """One trial: one task, one agent, one repetition."""
-
-    reused: TrialRecord | None = None
-    result: dict[str, str | int | float | bool | None] | None = None
-    not_run = False
-
-    @property
-    def agent(self) -> AgentSpec:
-        """The agent that attempts the task."""
-        return cast("AgentSpec", self.callspec.params["agent"])
-
-    @property
-    def repetition(self) -> int:
-        """Which attempt of this agent at this task it is, from 1."""
-        return cast("int", self.callspec.params["repetition"])
-
-    @property
-    def passed(self) -> bool:
-        """Whether the reward is known and reaches the threshold."""
-        return self.result is not None and self.result["passed"] is True
-
-    def forget(self) -> None:
-        """Be as if never run, but for the count of attempts."""
-        self.result = None
-        super().forget()
-
-    def setup(self) -> None:
-        """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
-        from pytest_aecbench.plugin import evaluate
-        from pytest_aecbench.plugin.dataset import check_unchanged, dataset_of
-        from pytest_aecbench.plugin.resume import reused_record
-        from pytest_aecbench.trials import record as keeping
-        from pytest_aecbench.trials.trial import Trial
-
-        if not self.config.option.setupplan:
-            settings = settings_of(self.config)
-            self.attempt += 1
-            agent = self.agent
-            if agent.harness == "replay" and settings.evaluate is None:
-                from pytest_aecbench.agents.replay import pinned
-
-                agent = pinned(agent, self.task, settings.root)
-            self.trial = Trial(
-                self.task,
-                agent,
-                self.repetition,
-                settings,
-                self.attempt,
-                dataset_of(self.config),
-            )
-            self.trial.evaluates = evaluate.stored_record(self.config, self.trial)
-            self.reused = reused_record(self.config, self.trial)
-            if self.reused is not None:
-                return
-            self.skip_if_spent()
-            check_unchanged(self.trial)
-            keeping.begin(self.trial)
-            evaluate.check(self.trial)
-        super().setup()
-
-    def skip_if_spent(self) -> None:
-        """Do not run where the run's other trials have cost all that it may cost."""
-        from pytest_aecbench.host.runs import spent
-
-        settings = settings_of(self.config)
-        limit = settings.max_cost_usd
-        if limit is not None and spent(settings.run_id).usd >= limit:
-            self.not_run = True
-            pytest.skip(f"not run: --aec-max-cost of {limit:g} USD is reached")
-
-    def runtest(self) -> None:
-        """Compare the reward with the threshold."""
-        if self.reused is None:
-            super().runtest()
-            return
-        from pytest_aecbench.plugin.template import trial
-        from pytest_aecbench.trials.reward import Reward
-
-        evaluation = self.reused.evaluation
-        assert evaluation.reward is not None
-        assert self.trial is not None
-        reward = Reward(evaluation.reward, "reward.json", evaluation.details)
-        trial(self.agent, self.repetition, self.trial, reward)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, LedgerError
-from pytest_aecbench.plugin.nodes import SandboxItem, TrialItem
+from pytest_aecbench.plugin.items import SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import has_trials, interrupts_of, is_worker, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_aecbench.host.secrets import Scrubber
+    from pytest_aecbench.ledger.record import TrialRecord
 
 # What a report carries of each text; all of it goes from a worker to the controller.
 MAX_SHOWN_CHARS = 32_000
@@ -43,9 +45,9 @@ def pytest_runtest_makereport(
             if isinstance(item.error, LedgerError):
                 _stop(item, report, item.error)
     if report.skipped or (call.when == "teardown" and item.trial.kept):
-        from pytest_aecbench.trials import record as keeping
+        from pytest_aecbench.trials.record import forget
 
-        keeping.forget(item.trial)
+        forget(item.trial)
     _scrub(report, item.trial.scrubber)
     _shorten(report)
     report.user_properties = list(item.user_properties)
@@ -63,12 +65,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     except (KeyboardInterrupt, pytest.exit.Exception):
         if isinstance(item, TrialItem) and item.trial is not None and item.reused is None:
-            from pytest_aecbench.trials import record as keeping
+            from pytest_aecbench.trials.record import forget, keep
 
             with suppress(LedgerError):
                 if not item.trial.kept:
-                    keeping.keep(item.trial, KeyboardInterrupt("the run was stopped"))
-                keeping.forget(item.trial)
+                    keep(item.trial, KeyboardInterrupt("the run was stopped"))
+                forget(item.trial)
         raise
 
 
@@ -116,8 +118,8 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
 
 def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
     # Imported here because a run without trials must not pay for pydantic.
-    from pytest_aecbench.reports.statistics import TrialResult
-    from pytest_aecbench.trials import record as keeping
+    from pytest_aecbench.reports.results import TrialResult
+    from pytest_aecbench.trials.record import keep
 
     trial = item.trial
     assert trial is not None
@@ -125,8 +127,8 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
     if trial.reward is not None and isinstance(error, pytest.fail.Exception):
         error = None  # the sentence on a reward that is too low
     item.error = error
-    record = item.reused or keeping.keep(trial, error)
-    item.user_properties.extend(keeping.properties(record))
+    record = item.reused or keep(trial, error)
+    item.user_properties.extend(properties(record))
     result = TrialResult.from_record(record)
     if result.reward is not None:  # by today's threshold, also where it is reused
         result = replace(result, passed=result.reward >= trial.threshold)
@@ -165,3 +167,33 @@ def _ends_of(text: str) -> str:
         return text
     half = MAX_SHOWN_CHARS // 2
     return f"{text[:half]}\n[{left_out} characters left out]\n{text[-half:]}"
+
+
+# Nor do properties replace the record.
+MAX_DETAILS_NAMED = 100
+MAX_NAME_CHARS = 200
+
+
+def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]]:
+    """Return what JUnit and other reports get to know of a record, as plain scalars."""
+    evaluation, dataset = record.evaluation, record.dataset
+    found: dict[str, str | int | float | bool | None] = {
+        "aec.task": record.task.task_id,
+        "aec.agent": record.agent.name,
+        "aec.repetition": record.repetition,
+        "aec.reward": evaluation.reward,
+        "aec.trial_id": record.trial_id,
+        "aec.experiment": record.experiment_id,
+        "aec.dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
+        "aec.evaluates": record.evaluates.trial_id if record.evaluates else None,
+        "aec.domain": record.task.domain,
+        "aec.difficulty": record.task.difficulty,
+        "aec.backend": record.environment.backend,
+        "aec.error": evaluation.error.cause if evaluation.error else None,
+        **{
+            f"aec.detail.{name}": value
+            for name, value in islice(evaluation.details.items(), MAX_DETAILS_NAMED)
+            if len(name) <= MAX_NAME_CHARS
+        },
+    }
+    return [(name, value) for name, value in found.items() if value is not None]

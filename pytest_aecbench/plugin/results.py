@@ -12,7 +12,7 @@ from pytest_aecbench.plugin.state import has_trials, is_retried, settings_of
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_aecbench.reports.statistics import TrialResult
+    from pytest_aecbench.reports.results import TrialResult
 
 __all__ = ["Results", "is_crash", "results_of"]
 
@@ -67,7 +67,7 @@ class Results:
         # Imported here because a run without trials has no use for it.
         from pytest_aecbench.errors import LedgerError
         from pytest_aecbench.ledger.store import Ledger
-        from pytest_aecbench.reports.statistics import TrialResult
+        from pytest_aecbench.reports.results import TrialResult
 
         results = [TrialResult.from_dict(result) for result in self._results]
         if has_trials(self.config) and (self.crashed or not orderly):

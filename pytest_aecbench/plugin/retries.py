@@ -11,7 +11,8 @@ import pytest
 from _pytest.runner import runtestprotocol  # the way for plugins that run a test again
 
 from pytest_aecbench.errors import LedgerError
-from pytest_aecbench.plugin.nodes import SandboxItem, needs_sandbox
+from pytest_aecbench.plugin.items import SandboxItem
+from pytest_aecbench.plugin.nodes import needs_sandbox
 from pytest_aecbench.plugin.state import settings_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pytest
 from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
 from pytest_aecbench.plugin.dataset import dataset_of, handed_over
 from pytest_aecbench.plugin.evaluate import rows_of, summary_of
-from pytest_aecbench.plugin.nodes import SandboxItem, needs_sandbox
+from pytest_aecbench.plugin.items import SandboxItem
+from pytest_aecbench.plugin.nodes import needs_sandbox
 from pytest_aecbench.plugin.resume import reusable_of
 from pytest_aecbench.plugin.state import (
     expect_trials,

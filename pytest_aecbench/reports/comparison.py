@@ -17,7 +17,7 @@ from pytest_aecbench.reports.gates import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from pytest_aecbench.reports.statistics import TrialResult
+    from pytest_aecbench.reports.results import TrialResult
 
 __all__ = [
     "AgentComparison",

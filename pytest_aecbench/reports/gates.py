@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.reports.results import final_attempts
 from pytest_aecbench.reports.statistics import (
-    final_attempts,
     mean_interval,
     mean_interval_by_task,
     pass_at_k,
@@ -24,40 +21,42 @@ from pytest_aecbench.reports.statistics import (
 from pytest_aecbench.reports.text import bounds_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_aecbench.reports.statistics import Interval, TrialResult
+    from pytest_aecbench.reports.results import TrialResult
+    from pytest_aecbench.reports.statistics import Interval
 
-__all__ = ["Gate", "Verdict", "judge_error_rate", "parse_gate"]
+__all__ = [
+    "FILTERS",
+    "METRICS",
+    "OPERATORS",
+    "WORD",
+    "Clause",
+    "Combination",
+    "Condition",
+    "Filter",
+    "Gate",
+    "Not",
+    "Verdict",
+    "judge_error_rate",
+]
 
-_METRICS = ("errors", "mean", "min", "pass@K", "pass^K", "trials")
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+WORD = re.compile(r"""[^\s()\[\],=<>"']+""")
+METRICS = ("errors", "mean", "min", "pass@K", "pass^K", "trials")
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     "==": operator.eq,
     ">": operator.gt,
     ">=": operator.ge,
 }
-_FILTERS: dict[str, Callable[[TrialResult], str]] = {
+FILTERS: dict[str, Callable[[TrialResult], str]] = {
     "agent": lambda trial: trial.agent,
     "difficulty": lambda trial: trial.difficulty or "unspecified",
     "domain": lambda trial: trial.domain,
     "task": lambda trial: trial.task_id,
 }
 
-_PASS = re.compile(r"pass[@^][1-9][0-9]{0,3}")
-_WORD = re.compile(r"""[^\s()\[\],=<>"']+""")
-# Matches wherever it is tried: at the end, nothing.
-_TOKEN = re.compile(
-    rf"""\s*({_WORD.pattern}|"[^"]*"|'[^']*'|(?P<unclosed>["'].*)|[<>=]=|[<>=()\[\],]|\Z)""",
-    re.DOTALL,
-)
-_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})(%?)")
-
-# Far more than a person writes, far less than what Python's stack or a terminal can take.
-_MAX_DEPTH = 20
-_MAX_TOKENS = 500
-_MAX_TOKEN_LENGTH = 200
 
 # Sums and differences of binary fractions are off by less: 1 - 0.7 is to be no more than 0.3.
 _DECIMALS = 9
@@ -79,7 +78,7 @@ class Filter:
     value: str
 
     def __str__(self) -> str:
-        if _WORD.fullmatch(self.value):
+        if WORD.fullmatch(self.value):
             return f"{self.key}={self.value}"
         quote = "'" if '"' in self.value else '"'
         return f"{self.key}={quote}{self.value}{quote}"
@@ -87,11 +86,11 @@ class Filter:
     def admits(self, trial: TrialResult) -> bool:
         """Say whether the trial is one of those asked for."""
         pattern = re.sub(r"[?\[]", r"[\g<0>]", self.value)
-        return fnmatchcase(_FILTERS[self.key](trial), pattern)
+        return fnmatchcase(FILTERS[self.key](trial), pattern)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Clause:
     """One figure and what it must be, for each agent on its own."""
 
     metric: str
@@ -129,7 +128,7 @@ class Combination:
         )
 
 
-Condition: TypeAlias = "Comparison | Not | Combination"
+Condition: TypeAlias = "Clause | Not | Combination"
 
 
 def _parenthesised(condition: Condition, needed: bool) -> str:
@@ -162,13 +161,13 @@ class Gate:
 
 def judge_error_rate(results: Sequence[TrialResult], maximum: float) -> Verdict:
     """Say whether each agent's share of trials that ended in an error is at most ``maximum``."""
-    return Gate(Comparison("errors", (), "<=", round(maximum, _DECIMALS))).judge(results)
+    return Gate(Clause("errors", (), "<=", round(maximum, _DECIMALS))).judge(results)
 
 
 def _holds(
     condition: Condition, trials: Sequence[TrialResult], lines: list[str], negated: bool = False
 ) -> bool:
-    """Judge every comparison, adding its lines.
+    """Judge every clause, adding its lines.
 
     A figure that is not known satisfies neither a comparison nor its opposite, hence ``not`` is
     carried down to the comparisons and never turns what is not known into a pass.
@@ -183,7 +182,7 @@ def _holds(
         figure = _figure(condition.metric, chosen)
         verdict = (
             figure.value is not None
-            and _OPERATORS[condition.operator](figure.value, condition.needed) is not negated
+            and OPERATORS[condition.operator](figure.value, condition.needed) is not negated
         )
         verdicts.append(verdict)
         lines.append(_line(condition, filters, figure, negated, verdict))
@@ -206,17 +205,17 @@ def _selections(
 
 
 def _line(
-    comparison: Comparison,
+    clause: Clause,
     filters: Sequence[Filter],
     figure: _Figure,
     negated: bool,
     verdict: bool,
 ) -> str:
-    needed = comparison.needed
+    needed = clause.needed
     shown = "unknown" if figure.value is None else _figure_text(figure.value, needed)
     line = (
-        f"{_labelled(comparison.metric, filters)} = {shown} ({figure.basis}), "
-        f"needs {'not ' if negated else ''}{comparison.operator} {_number_text(needed)}: "
+        f"{_labelled(clause.metric, filters)} = {shown} ({figure.basis}), "
+        f"needs {'not ' if negated else ''}{clause.operator} {_number_text(needed)}: "
         f"{'holds' if verdict else 'does not hold'}"
     )
     # Names of agents come from outside and must not start a new line.
@@ -291,180 +290,3 @@ def _counted(n: int, noun: str, of: int | None = None) -> str:
     total = n if of is None else of
     part = f"{n} of " if total != n else ""
     return f"{part}{total} {noun}{'' if total == 1 else 's'}"
-
-
-def parse_gate(text: str, where: str) -> Gate:
-    """Read a gate.
-
-    ::
-
-        gate       = all {"or" all}
-        all        = one {"and" one}
-        one        = "not" one | "(" gate ")" | comparison
-        comparison = metric ["[" filter {"," filter} "]"] ("<" | "<=" | "==" | ">" | ">=") number
-        metric     = "errors" | "mean" | "min" | "pass@K" | "pass^K" | "trials"
-        filter     = ("agent" | "difficulty" | "domain" | "task") "=" (word | quoted string)
-
-    Raises:
-        SettingsError: ``text`` is no gate; the message starts with ``where``.
-
-    """
-    return _Parser(text, where).gate()
-
-
-class _Token(NamedTuple):
-    """A word, a quoted string or a sign; the end of the text is empty."""
-
-    text: str
-    column: int
-
-    def __str__(self) -> str:
-        return repr(_shortened(self.text)) if self.text else "the end"
-
-
-class _Parser:
-    def __init__(self, text: str, where: str) -> None:
-        self._text = text
-        self._where = where
-        self._depth = 0
-        self._tokens = self._read()
-        self._token = next(self._tokens)
-
-    def gate(self) -> Gate:
-        condition = self._any()
-        if self._token.text:
-            raise self._unexpected("'and', 'or' or the end")
-        return Gate(condition)
-
-    def _any(self) -> Condition:
-        return self._joined("or", self._all)
-
-    def _all(self) -> Condition:
-        return self._joined("and", self._one)
-
-    def _joined(self, word: str, part: Callable[[], Condition]) -> Condition:
-        parts = [part()]
-        while self._token.text == word:
-            self._advance()
-            parts.append(part())
-        return Combination(word, tuple(parts)) if len(parts) > 1 else parts[0]
-
-    def _one(self) -> Condition:
-        opening = self._token
-        if opening.text not in ("not", "("):
-            return self._comparison()
-        if self._depth == _MAX_DEPTH:
-            raise self._error(opening, f"nested too deep; use at most {_MAX_DEPTH} levels")
-        self._depth += 1
-        self._advance()
-        if opening.text == "not":
-            condition: Condition = Not(self._one())
-        else:
-            condition = self._any()
-            self._expect(")", "'and', 'or' or ')'")
-        self._depth -= 1
-        return condition
-
-    def _comparison(self) -> Comparison:
-        metric = self._metric()
-        filters = tuple(self._filters()) if self._token.text == "[" else ()
-        if self._token.text not in _OPERATORS:
-            raise self._unexpected(f"one of {', '.join(_OPERATORS)}")
-        return Comparison(metric, filters, self._advance().text, self._number(metric))
-
-    def _metric(self) -> str:
-        token = self._token
-        if not _WORD.fullmatch(token.text) or token.text in ("and", "or"):
-            raise self._unexpected(f"'not', '(' or one of {', '.join(_METRICS)}")
-        if not _PASS.fullmatch(token.text):
-            if token.text.startswith(("pass@", "pass^")):
-                right = "use a whole number from 1 to 9999 for K, as in pass@3"
-                raise self._error(token, f"{token} has no valid K; {right}")
-            if token.text not in _METRICS:
-                raise self._unknown("metric", _METRICS)
-        return self._advance().text
-
-    def _filters(self) -> Iterator[Filter]:
-        while self._advance().text in ("[", ","):
-            if not _WORD.fullmatch(self._token.text):
-                raise self._unexpected(f"one of {', '.join(_FILTERS)}")
-            if self._token.text not in _FILTERS:
-                raise self._unknown("filter", _FILTERS)
-            key = self._advance().text
-            self._expect("=", "'='")
-            yield Filter(key, self._value())
-            if self._token.text not in (",", "]"):
-                raise self._unexpected("',' or ']'")
-
-    def _value(self) -> str:
-        token = self._token
-        quoted = token.text[:1] in ("'", '"')
-        value = token.text[1:-1] if quoted else token.text
-        if not value or not (quoted or _WORD.fullmatch(value)):
-            raise self._unexpected("a word or a quoted string, with * for any text")
-        if not value.isprintable():
-            raise self._error(token, f"{token} cannot be shown; use printable characters")
-        self._advance()
-        return value
-
-    def _number(self, metric: str) -> float:
-        if metric == "trials":
-            number, right = _count(self._token.text), "a whole number"
-        else:
-            number, right = _share(self._token.text), "a number from 0 to 1, such as 0.6 or 60%"
-        if number is None:
-            raise self._unexpected(right)
-        self._advance()
-        return number
-
-    def _advance(self) -> _Token:
-        """Step to the next token and return the one left behind."""
-        token, self._token = self._token, next(self._tokens)
-        return token
-
-    def _expect(self, text: str, right: str) -> None:
-        if self._token.text != text:
-            raise self._unexpected(right)
-        self._advance()
-
-    def _read(self) -> Iterator[_Token]:
-        for number, match in enumerate(_TOKEN.finditer(self._text)):
-            token = _Token(match[1], match.start(1) + 1)
-            if number == _MAX_TOKENS and token.text:
-                raise self._error(token, f"too long; use at most {_MAX_TOKENS} words and signs")
-            if match["unclosed"]:
-                raise self._error(token, f"{token} has no closing quote; add one")
-            if len(token.text) > _MAX_TOKEN_LENGTH:
-                right = f"use at most {_MAX_TOKEN_LENGTH} characters"
-                raise self._error(token, f"{token} is too long; {right}")
-            yield token
-        while True:
-            yield token
-
-    def _unexpected(self, right: str) -> SettingsError:
-        return self._error(self._token, f"found {self._token}; expected {right}")
-
-    def _unknown(self, what: str, known: Mapping[str, object] | Sequence[str]) -> SettingsError:
-        near = difflib.get_close_matches(self._token.text, known, n=1)
-        hint = f"did you mean {near[0]!r}? Use" if near else "use"
-        return self._error(
-            self._token, f"unknown {what} {self._token}; {hint} one of {', '.join(known)}"
-        )
-
-    def _error(self, token: _Token, message: str) -> SettingsError:
-        text = repr(_shortened(self._text))
-        return SettingsError(f"{self._where}: {text}: column {token.column}: {message}")
-
-
-def _count(text: str) -> float | None:
-    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
-
-
-def _share(text: str) -> float | None:
-    match = _SHARE.fullmatch(text)
-    share = Fraction(match[1]) / (100 if match[2] else 1) if match else -1
-    return float(share) if 0 <= share <= 1 else None
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:77]}..."

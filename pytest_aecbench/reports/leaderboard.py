@@ -11,24 +11,21 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.statistics import (
-    TrialResult,
-    final_attempts,
-    pass_at_k_mean,
-    summarise,
-)
+from pytest_aecbench.reports.results import TrialResult, final_attempts
+from pytest_aecbench.reports.statistics import pass_at_k_mean
+from pytest_aecbench.reports.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_aecbench.ledger.record import TrialRecord
-    from pytest_aecbench.reports.statistics import AgentSummary
+    from pytest_aecbench.reports.summary import AgentSummary
 
-__all__ = ["Leaderboard", "Standing", "leaderboard", "newest_versions"]
+__all__ = ["Leaderboard", "Row", "leaderboard", "newest_versions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Row:
     """One agent's row."""
 
     agent: str
@@ -48,7 +45,7 @@ class Standing:
 class Leaderboard:
     """The agents, best first; ``set_aside`` counts records of earlier versions, by task."""
 
-    standings: tuple[Standing, ...]
+    rows: tuple[Row, ...]
     tasks: int
     k: int
     set_aside: Mapping[str, int]
@@ -95,8 +92,8 @@ def leaderboard(
     experiments = defaultdict(set)
     for record in counted:
         experiments[names[_identity(record)]].add(record.experiment_id)
-    standings = [
-        Standing(
+    rows = [
+        Row(
             summary.agent,
             len({trial.task_id for trial in results if trial.agent == summary.agent}),
             len(experiments[summary.agent]),
@@ -106,7 +103,7 @@ def leaderboard(
         for summary in summarise(results)
     ]
     tasks = len({trial.task_id for trial in results})
-    return Leaderboard(tuple(standings), tasks, k, set_aside, len(records) - len(asked))
+    return Leaderboard(tuple(rows), tasks, k, set_aside, len(records) - len(asked))
 
 
 def _latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.statistics import final_attempts, summarise
+from pytest_aecbench.reports.results import final_attempts
+from pytest_aecbench.reports.summary import summarise
 from pytest_aecbench.reports.text import (
     amount_text,
     bounds_text,
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.reports.gates import Verdict
-    from pytest_aecbench.reports.statistics import AgentSummary, Group, TrialResult
+    from pytest_aecbench.reports.results import TrialResult
+    from pytest_aecbench.reports.summary import AgentSummary, Group
 
 __all__ = ["code", "comparison_blocks", "markdown_summary", "table"]
 

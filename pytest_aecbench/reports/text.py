@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.statistics import summarise
+from pytest_aecbench.reports.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_aecbench.reports.comparison import AgentComparison, Comparison
-    from pytest_aecbench.reports.statistics import AgentSummary, Group, Interval, Total, TrialResult
+    from pytest_aecbench.reports.results import TrialResult
+    from pytest_aecbench.reports.statistics import Interval
+    from pytest_aecbench.reports.summary import AgentSummary, Group, Total
 
 __all__ = [
     "amount_text",

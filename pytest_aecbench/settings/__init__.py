@@ -249,7 +249,7 @@ def _dataset(datasets_root: Path) -> Callable[[object, str], str | None]:
 def _gate(value: object, where: str) -> Gate | None:
     if value is None:
         return None
-    from pytest_aecbench.reports.gates import parse_gate
+    from pytest_aecbench.reports.gate_parser import parse_gate
 
     return parse_gate(str(value), where)
 

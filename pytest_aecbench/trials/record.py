@@ -6,13 +6,12 @@ import os
 import platform
 from contextlib import suppress
 from datetime import datetime, timezone
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pytest_aecbench import __version__
 from pytest_aecbench.errors import classify
 from pytest_aecbench.host import runs
+from pytest_aecbench.host.files import files_below
 from pytest_aecbench.ledger import journal
 from pytest_aecbench.ledger.record import (
     AgentIdentity,
@@ -33,20 +32,15 @@ from pytest_aecbench.ledger.record import (
 from pytest_aecbench.ledger.store import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pydantic import JsonValue
 
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["begin", "files_below", "forget", "keep", "properties"]
+__all__ = ["begin", "forget", "keep"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
 MAX_EXCERPT_CHARS = 2000
-# Nor do properties replace the record.
-MAX_DETAILS_NAMED = 100
-MAX_NAME_CHARS = 200
 
 
 def begin(trial: Trial) -> None:
@@ -78,31 +72,6 @@ def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:
     if not trial.scrubber:
         return record
     return TrialRecord.model_validate(trial.scrubber.json(record.model_dump(mode="json")))
-
-
-def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]]:
-    """Return what JUnit and other reports get to know of a record, as plain scalars."""
-    evaluation, dataset = record.evaluation, record.dataset
-    found: dict[str, str | int | float | bool | None] = {
-        "aec.task": record.task.task_id,
-        "aec.agent": record.agent.name,
-        "aec.repetition": record.repetition,
-        "aec.reward": evaluation.reward,
-        "aec.trial_id": record.trial_id,
-        "aec.experiment": record.experiment_id,
-        "aec.dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
-        "aec.evaluates": record.evaluates.trial_id if record.evaluates else None,
-        "aec.domain": record.task.domain,
-        "aec.difficulty": record.task.difficulty,
-        "aec.backend": record.environment.backend,
-        "aec.error": evaluation.error.cause if evaluation.error else None,
-        **{
-            f"aec.detail.{name}": value
-            for name, value in islice(evaluation.details.items(), MAX_DETAILS_NAMED)
-            if len(name) <= MAX_NAME_CHARS
-        },
-    }
-    return [(name, value) for name, value in found.items() if value is not None]
 
 
 def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
@@ -261,19 +230,6 @@ def _outputs(trial: Trial) -> Outputs:
         output_excerpt=_excerpt(trial),
         jobs_dir=os.path.relpath(trial.directory, trial.settings.root),
     )
-
-
-def files_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Yield the path and size of each file below that is no link."""
-    try:
-        entries = list(os.scandir(directory))
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from files_below(Path(entry.path), f"{prefix}{entry.name}/")
-        elif entry.is_file(follow_symlinks=False):
-            yield f"{prefix}{entry.name}", entry.stat(follow_symlinks=False).st_size
 
 
 def _excerpt(trial: Trial) -> str | None:

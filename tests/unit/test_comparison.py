@@ -15,7 +15,7 @@ from pytest_aecbench.reports.comparison import (
     judge_regression,
 )
 from pytest_aecbench.reports.markdown import comparison_blocks
-from pytest_aecbench.reports.statistics import TrialResult
+from pytest_aecbench.reports.results import TrialResult
 from pytest_aecbench.reports.text import comparison_lines
 
 

@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.reports.gate_parser import parse_gate
 from pytest_aecbench.reports.gates import (
+    Clause,
     Combination,
-    Comparison,
     Condition,
     Filter,
     Gate,
     Not,
     Verdict,
     judge_error_rate,
-    parse_gate,
 )
-from pytest_aecbench.reports.statistics import TrialResult
+from pytest_aecbench.reports.results import TrialResult
 from tests.unit.test_statistics import a_result
 
 
@@ -204,7 +204,7 @@ def printable(text: str) -> bool:
 
 VALUES = st.text(min_size=1, max_size=20).filter(printable) | st.sampled_from(["a*", "and", "x y"])
 COMPARISONS = st.builds(
-    Comparison,
+    Clause,
     st.sampled_from(["mean", "min", "errors"]) | st.from_regex(r"\Apass[@^][1-9]\Z"),
     st.lists(
         st.builds(Filter, st.sampled_from(["agent", "difficulty", "domain", "task"]), VALUES),
@@ -212,7 +212,7 @@ COMPARISONS = st.builds(
     ).map(tuple),
     st.sampled_from(["<", "<=", "==", ">", ">="]),
     st.integers(0, 10**6).map(lambda n: n / 10**6),
-) | st.builds(Comparison, st.just("trials"), st.just(()), st.just(">="), st.integers(0, 99))
+) | st.builds(Clause, st.just("trials"), st.just(()), st.just(">="), st.integers(0, 99))
 
 
 def combined(parts: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:
@@ -220,7 +220,7 @@ def combined(parts: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition
     return st.builds(Not, parts) | st.builds(Combination, st.sampled_from(["and", "or"]), several)
 
 
-def conditions(leaves: st.SearchStrategy[Comparison]) -> st.SearchStrategy[Condition]:
+def conditions(leaves: st.SearchStrategy[Clause]) -> st.SearchStrategy[Condition]:
     return st.recursive(leaves, combined, max_leaves=12)
 
 
@@ -361,9 +361,9 @@ def test_no_scored_trial_satisfies_no_comparison_of_rewards(metric: str) -> None
 
 
 LEAVES = {
-    True: Comparison("mean", (), ">=", 0.5),
-    False: Comparison("mean", (), "<", 0.5),
-    None: Comparison("mean", (Filter("domain", "none"),), ">=", 0.0),
+    True: Clause("mean", (), ">=", 0.5),
+    False: Clause("mean", (), "<", 0.5),
+    None: Clause("mean", (Filter("domain", "none"),), ">=", 0.0),
 }
 
 

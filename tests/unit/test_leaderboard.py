@@ -58,7 +58,7 @@ def test_a_row_per_agent_over_all_experiments_best_first() -> None:
             record("strong", "civil/b", None, experiment_id="two", minute=2),
         ]
     )
-    strong, weak = board.standings
+    strong, weak = board.rows
     assert (strong.agent, weak.agent) == ("strong", "weak")
     assert strong.summary.overall.mean is not None
     assert strong.summary.overall.mean.mean == pytest.approx(0.9)
@@ -78,8 +78,8 @@ def test_only_the_newest_version_of_a_task_counts_for_everyone_and_the_rest_is_s
             record("new", reward=0.5, digest="2", minute=2),
         ]
     )
-    assert [one.agent for one in board.standings] == ["new", "old"]
-    assert board.standings[1].summary.overall.trials == 1
+    assert [one.agent for one in board.rows] == ["new", "old"]
+    assert board.rows[1].summary.overall.trials == 1
     assert board.set_aside == {"civil/a": 1}
 
 
@@ -89,7 +89,7 @@ def test_work_that_was_verified_again_counts_once_by_its_latest_verdict() -> Non
     at_last = record(reward=1.0, minute=2, evaluates=evaluated(again))
     other = record("other", reward=0.25)
     for records in ([first, again, at_last, other], [other, at_last, first, again]):
-        best, worst = leaderboard(records).standings
+        best, worst = leaderboard(records).rows
         assert best.summary.overall.trials == worst.summary.overall.trials == 1
         assert best.summary.overall.mean is not None
         assert best.summary.overall.mean.mean == 1.0
@@ -110,8 +110,8 @@ def test_the_newest_version_is_the_one_attempted_last_whatever_the_order() -> No
 def test_held_out_tasks_count_only_when_asked_for() -> None:
     records = [record(), record(task_id="secret/b", reward=0.0, visibility="holdout")]
     public, everything = leaderboard(records), leaderboard(records, holdout=True)
-    assert (public.standings[0].summary.overall.trials, public.held_out) == (1, 1)
-    assert (everything.standings[0].summary.overall.trials, everything.held_out) == (2, 0)
+    assert (public.rows[0].summary.overall.trials, public.held_out) == (1, 1)
+    assert (everything.rows[0].summary.overall.trials, everything.held_out) == (2, 0)
 
 
 def test_pass_at_k_is_for_as_many_trials_as_all_agents_have() -> None:
@@ -119,12 +119,12 @@ def test_pass_at_k_is_for_as_many_trials_as_all_agents_have() -> None:
     records += [record("b", reward=1.0, repetition=n) for n in (1, 2)]
     board = leaderboard(records)
     assert board.k == 2
-    assert {one.agent: one.pass_at_k for one in board.standings} == {
+    assert {one.agent: one.pass_at_k for one in board.rows} == {
         "a": pytest.approx(2 / 3),
         "b": 1.0,
     }
     wanted = leaderboard(records, k=3)
-    assert {one.agent: one.pass_at_k for one in wanted.standings} == {"a": 1.0, "b": None}
+    assert {one.agent: one.pass_at_k for one in wanted.rows} == {"a": 1.0, "b": None}
 
 
 def test_repetitions_of_several_experiments_are_told_apart_and_retries_are_not_trials() -> None:
@@ -133,21 +133,21 @@ def test_repetitions_of_several_experiments_are_told_apart_and_retries_are_not_t
         record(reward=1.0, experiment_id="one", attempt=2, minute=1),
         record(reward=0.0, experiment_id="two", minute=2),
     ]
-    (row,) = leaderboard(records).standings
+    (row,) = leaderboard(records).rows
     assert (row.summary.overall.trials, row.summary.overall.errors) == (2, 0)
     assert row.summary.attempts == 3
 
 
 def test_an_agent_is_its_settings_and_not_its_name() -> None:
     renamed = record("new-name", minute=1).model_copy(update={"agent": record("it").agent})
-    assert len(leaderboard([record("it"), renamed]).standings) == 1
+    assert len(leaderboard([record("it"), renamed]).rows) == 1
     same_name = [record("it", model="1", reward=1.0), record("it", model="2", reward=0.5)]
-    names = [one.agent for one in leaderboard(same_name).standings]
+    names = [one.agent for one in leaderboard(same_name).rows]
     assert names == ["it (tool_loop:it-1)", "it (tool_loop:it-2)"]
 
 
 def test_no_records_give_an_empty_board() -> None:
-    assert leaderboard([]).standings == ()
+    assert leaderboard([]).rows == ()
 
 
 # which records are asked for

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_aecbench.reports.gates import Verdict, parse_gate
+from pytest_aecbench.reports.gate_parser import parse_gate
+from pytest_aecbench.reports.gates import Verdict
 from pytest_aecbench.reports.markdown import markdown_summary
-from pytest_aecbench.reports.statistics import TrialResult
+from pytest_aecbench.reports.results import TrialResult
 from tests.unit.test_statistics import a_result
 
 CODE = re.compile(r"`[^`\n|\\]+`|<code>(?:[^\W_]| |&#\d+;|<!-- -->)*</code>")

@@ -12,21 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.ledger.record import Cost, TaskIdentity, Timing
+from pytest_aecbench.reports.results import TrialResult, final_attempts
 from pytest_aecbench.reports.statistics import (
     Interval,
-    Total,
-    TrialResult,
-    final_attempts,
     mean_interval,
     mean_interval_by_task,
     pass_at_k,
     pass_at_k_mean,
     pass_hat_k,
     pass_hat_k_mean,
-    summarise,
     t_quantile,
     wilson,
 )
+from pytest_aecbench.reports.summary import Total, summarise
 from tests.unit.test_record import STARTED, a_record, failed, scored
 
 

@@ -1,0 +1,85 @@
+"""The result of a trial as reports use it, and which attempt at a trial is the final one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_aecbench.ledger.record import TrialRecord
+
+__all__ = ["TrialResult", "final_attempts"]
+
+
+Scalar: TypeAlias = "str | int | float | bool | None"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """What a summary needs to know of one attempt; plain scalars, so that it can cross xdist."""
+
+    task_id: str
+    agent: str
+    repetition: int
+    attempt: int
+    domain: str
+    difficulty: str | None
+    visibility: str
+    scored: bool
+    reward: float | None
+    passed: bool | None
+    error_cause: str | None
+    tokens_in: int | None
+    tokens_out: int | None
+    usd: float | None
+    duration_sec: float
+    trial_id: str = ""
+    trial_key: str = ""
+    task_digest: str = ""
+
+    @classmethod
+    def from_record(cls, record: TrialRecord) -> TrialResult:
+        """Take from a record what a summary needs."""
+        evaluation = record.evaluation
+        return cls(
+            task_id=record.task.task_id,
+            agent=record.agent.name,
+            repetition=record.repetition,
+            attempt=record.attempt,
+            domain=record.task.domain,
+            difficulty=record.task.difficulty,
+            visibility=record.task.visibility,
+            scored=record.scored,
+            reward=evaluation.reward,
+            passed=evaluation.passed,
+            error_cause=evaluation.error.cause if evaluation.error else None,
+            tokens_in=record.cost.tokens_in,
+            tokens_out=record.cost.tokens_out,
+            usd=record.cost.usd,
+            duration_sec=record.timing.spent_sec,
+            trial_id=record.trial_id,
+            trial_key=record.trial_key,
+            task_digest=record.task.digest,
+        )
+
+    def to_dict(self) -> dict[str, Scalar]:
+        """Return the fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Scalar]) -> TrialResult:
+        """Take back what ``to_dict`` gave."""
+        return cls(**data)  # type: ignore[arg-type]  # to_dict gave every field its own type
+
+
+def final_attempts(results: Iterable[TrialResult]) -> list[TrialResult]:
+    """Return one result per trial: the scored attempt if there is one, else the last."""
+    final: dict[tuple[str, str, int], TrialResult] = {}
+    for result in results:
+        trial = (result.agent, result.task_id, result.repetition)
+        other = final.get(trial, result)
+        if (result.scored, result.attempt) >= (other.scored, other.attempt):
+            final[trial] = result
+    return list(final.values())

@@ -1,0 +1,167 @@
+"""Summaries per agent: means, intervals, pass@k and what was used up.
+
+Errors are not zeros: every mean is over scored trials, and errors are counted apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_aecbench.reports.results import TrialResult, final_attempts
+from pytest_aecbench.reports.statistics import (
+    Interval,
+    mean_interval_by_task,
+    pass_at_k_mean,
+    pass_hat_k_mean,
+    wilson,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+__all__ = ["AgentSummary", "Group", "Total", "summarise"]
+
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A sum over those of ``of`` attempts where the amount is known; None where it never is."""
+
+    value: float | None
+    known: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a set of one agent's trials came to; no scored trial, no mean."""
+
+    trials: int
+    scored: int
+    errors: int
+    causes: dict[str, int]
+    mean: Interval | None
+    pass_at_1: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSummary:
+    """What one agent's trials came to.
+
+    Everything is over public tasks, except ``holdout``, which is over the others, and what the
+    agent used up (``attempts`` to ``duration_sec``), which is over every attempt. ``pass_at_k`` and
+    ``pass_hat_k`` are for k = ``repetitions``, over the tasks with that many scored trials.
+    """
+
+    agent: str
+    overall: Group
+    by_domain: dict[str, Group]
+    by_difficulty: dict[str, Group]
+    repetitions: int
+    pass_at_k: float | None
+    pass_hat_k: float | None
+    holdout: Group | None
+    attempts: int
+    tokens_in: Total
+    tokens_out: Total
+    usd: Total
+    duration_sec: float
+
+
+def summarise(results: Iterable[TrialResult], *, public_only: bool = False) -> list[AgentSummary]:
+    """Return a summary per agent, the highest mean first; ``public_only`` leaves holdout tasks out.
+
+    A trial's outcome is that of its final attempt; its cost is that of all of them.
+    """
+    if public_only:
+        results = [result for result in results if result.visibility == "public"]
+    by_agent = _split(results, lambda result: result.agent)
+    return sorted((_summary(agent, by_agent[agent]) for agent in by_agent), key=_rank)
+
+
+def _rank(summary: AgentSummary) -> tuple[float, str]:
+    mean = summary.overall.mean
+    return (-mean.mean if mean else 1.0, summary.agent)
+
+
+def _summary(agent: str, attempts: Sequence[TrialResult]) -> AgentSummary:
+    trials = final_attempts(attempts)
+    public = [trial for trial in trials if trial.visibility == "public"]
+    holdout = [trial for trial in trials if trial.visibility != "public"]
+    outcomes = _by_task(public, lambda trial: trial.passed)
+    repetitions = max(Counter(trial.task_id for trial in public).values(), default=0)
+    by_domain = _split(public, lambda trial: trial.domain)
+    by_difficulty = _split(public, lambda trial: trial.difficulty or "unspecified")
+    return AgentSummary(
+        agent=agent,
+        overall=_group(public),
+        by_domain={name: _group(by_domain[name]) for name in sorted(by_domain)},
+        by_difficulty={
+            name: _group(by_difficulty[name]) for name in sorted(by_difficulty, key=_difficulty)
+        },
+        repetitions=repetitions,
+        pass_at_k=pass_at_k_mean(outcomes, repetitions) if repetitions > 1 else None,
+        pass_hat_k=pass_hat_k_mean(outcomes, repetitions) if repetitions > 1 else None,
+        holdout=_group(holdout) if holdout else None,
+        attempts=len(attempts),
+        tokens_in=_total([attempt.tokens_in for attempt in attempts]),
+        tokens_out=_total([attempt.tokens_out for attempt in attempts]),
+        usd=_total([attempt.usd for attempt in attempts]),
+        duration_sec=math.fsum(attempt.duration_sec for attempt in attempts),
+    )
+
+
+def _difficulty(name: str) -> tuple[int, str]:
+    known = ("easy", "medium", "hard")
+    return (known.index(name) if name in known else len(known), name)
+
+
+def _group(trials: Sequence[TrialResult]) -> Group:
+    rewards = _by_task(trials, lambda trial: trial.reward)
+    outcomes = _by_task(trials, lambda trial: trial.passed)
+    scored = sum(map(len, rewards.values()))
+    causes = Counter(trial.error_cause for trial in trials if trial.error_cause is not None)
+    pass_at_1 = None
+    if scored == len(outcomes) > 0:
+        pass_at_1 = wilson(sum(map(sum, outcomes.values())), scored)
+    elif scored:
+        pass_at_1 = mean_interval_by_task(outcomes)
+    return Group(
+        trials=len(trials),
+        scored=scored,
+        errors=sum(causes.values()),
+        causes=dict(sorted(causes.items())),
+        mean=mean_interval_by_task(rewards) if scored else None,
+        pass_at_1=pass_at_1,
+    )
+
+
+def _split(
+    trials: Iterable[TrialResult], key: Callable[[TrialResult], str]
+) -> dict[str, list[TrialResult]]:
+    parts: dict[str, list[TrialResult]] = defaultdict(list)
+    for trial in trials:
+        parts[key(trial)].append(trial)
+    return parts
+
+
+def _by_task(
+    trials: Iterable[TrialResult], value: Callable[[TrialResult], _Value | None]
+) -> dict[str, list[_Value]]:
+    """Return the values that are known, by task."""
+    values: dict[str, list[_Value]] = defaultdict(list)
+    for trial in trials:
+        found = value(trial)
+        if found is not None:
+            values[trial.task_id].append(found)
+    return values
+
+
+def _total(amounts: Sequence[float | None]) -> Total:
+    known = [amount for amount in amounts if amount is not None]
+    return Total(sum(known) if known else None, len(known), len(amounts))

@@ -1,0 +1,110 @@
+"""The digest of a task: what identifies the content of its files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_aecbench.errors import TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+__all__ = ["FileDigest", "file_digests", "file_header", "is_ignored", "task_digest"]
+
+
+# What tools leave behind, which changes no task.
+_IGNORED = {
+    ".DS_Store",
+    ".git",
+    ".hg",
+    ".hypothesis",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".svn",
+    "Thumbs.db",
+    "__pycache__",
+}
+_IGNORED_SUFFIXES = (".pyc", ".pyo")
+
+
+def task_digest(path: Path) -> str:
+    """Return the digest of a directory as a task, whether or not it is a good one."""
+    digest = hashlib.sha256()
+    for kind, name, content in _contents(path):
+        digest.update(file_header(kind, name, len(content)))
+        digest.update(content)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def file_header(kind: str, name: str, size: int) -> bytes:
+    """Return what stands before a file's content in the digest of its task."""
+    parts = (kind.encode(), _bytes(name))
+    framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return framed + size.to_bytes(8, "big")
+
+
+class FileDigest(NamedTuple):
+    """One file of a task: ``file``, ``program``, ``link`` or ``other``, and its content's hash."""
+
+    kind: str
+    sha256: str
+
+
+def file_digests(path: Path) -> dict[str, FileDigest]:
+    """Return what the task's digest is made of, by the files' paths below the task."""
+    return {
+        name: FileDigest(kind, f"sha256:{hashlib.sha256(content).hexdigest()}")
+        for kind, name, content in _contents(path)
+    }
+
+
+def is_ignored(name: str) -> bool:
+    """Tell whether a file or directory of that name is no part of its task."""
+    return name in _IGNORED or name.endswith(_IGNORED_SUFFIXES)
+
+
+def _contents(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    """Yield each file's kind, path and content, in the order of the digest."""
+    try:
+        for name, entry in sorted(_files(path), key=lambda found: _bytes(found[0])):
+            yield _kind(entry), name, _content(entry)
+    except OSError as error:
+        raise TaskError(f"{error.filename}: {error.strerror}; make it readable") from None
+
+
+def _files(directory: str | Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield everything below that is not a directory, by the path it has in the digest."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if is_ignored(entry.name):
+                continue
+            name = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path, f"{name}/")
+            else:
+                yield name, entry
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    if not entry.is_file(follow_symlinks=False):
+        return "other"
+    executable = entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR
+    return "program" if executable else "file"
+
+
+def _content(entry: os.DirEntry[str]) -> bytes:
+    if entry.is_symlink():
+        return _bytes(os.readlink(entry.path))  # noqa: PTH115  (as written, not normalised)
+    return Path(entry.path).read_bytes() if entry.is_file(follow_symlinks=False) else b""
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from pytest_aecbench.ledger.identity import trial_key
 from pytest_aecbench.ledger.record import (
     AgentIdentity,
     AgentOutcome,
@@ -28,7 +29,6 @@ from pytest_aecbench.ledger.record import (
     TaskIdentity,
     Timing,
     TrialRecord,
-    trial_key,
 )
 from pytest_aecbench.ledger.store import Ledger
 
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 EXPERIMENT = "exp-benchmark"
+AGENT = AgentIdentity(
+    name="claude-tool-loop",
+    harness="tool_loop",
+    model="claude-sonnet-4",
+    parameters={"max_turns": 12, "max_tokens": 8192},
+)
 
 
 def make_record(number: int) -> TrialRecord:
@@ -45,7 +51,7 @@ def make_record(number: int) -> TrialRecord:
     reward = number % 5 / 4
     return TrialRecord(
         trial_id=trial_id,
-        trial_key=trial_key(digest, '{"harness": "tool_loop", "model": "claude-sonnet-4"}', 1),
+        trial_key=trial_key(digest, AGENT, 1),
         experiment_id=EXPERIMENT,
         run_id="run-benchmark",
         task=TaskIdentity(
@@ -55,12 +61,7 @@ def make_record(number: int) -> TrialRecord:
             difficulty=("easy", "medium", "hard")[number % 3],
             tags=("electrical", "AS-NZS-3008"),
         ),
-        agent=AgentIdentity(
-            name="claude-tool-loop",
-            harness="tool_loop",
-            model="claude-sonnet-4",
-            parameters={"max_turns": 12, "max_tokens": 8192},
-        ),
+        agent=AGENT,
         repetition=1,
         attempt=1,
         environment=Environment(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
 import re
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_aecbench.documents.variables import expand_in
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.ledger.identity import agent_key, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,8 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 class AgentSpec:
     """A named way to attempt a task; the name is for people, the rest is its identity.
 
-    ``client`` is as the user wrote it, with the names of variables and not their values.
+    ``client`` is as the user wrote it, with the names of variables and not their values. Of a
+    stored agent, only the digests of its prompt and its client are known.
     ``source`` is where on this host its content is, for an agent that repeats some; where that
     is does not matter, so it is no part of the identity either.
     """
@@ -44,12 +46,15 @@ class AgentSpec:
     system_prompt: str | None = None
     client: Mapping[str, JSONValue] = field(default_factory=dict)
     source: Path | None = field(default=None, compare=False)
-    system_prompt_sha256: str | None = None  # all that is known of the prompt of a stored agent
+    system_prompt_sha256: str | None = None
+    client_sha256: str | None = None
 
     def __post_init__(self) -> None:
         if self.system_prompt is not None:
-            digest = hashlib.sha256(self.system_prompt.encode("utf-8", "replace")).hexdigest()
-            object.__setattr__(self, "system_prompt_sha256", digest)
+            object.__setattr__(self, "system_prompt_sha256", digest_of(self.system_prompt))
+        if self.client:
+            client = json.dumps(self.client, sort_keys=True)
+            object.__setattr__(self, "client_sha256", digest_of(client))
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
@@ -57,16 +62,6 @@ class AgentSpec:
     def client_settings(self, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """Return ``client`` with its variables filled in."""
         return dict(expand_in(self.client, f"{self.name}: client", environ))
-
-    def identity(self) -> dict[str, object]:
-        """Return what makes this agent differ from another one, as JSON-able data."""
-        rest = {"system_prompt_sha256": self.system_prompt_sha256, "client": dict(self.client)}
-        return {
-            "harness": self.harness,
-            "model": self.model,
-            "parameters": dict(sorted(self.parameters.items())),
-            **{name: value for name, value in rest.items() if value},
-        }
 
 
 def parse_agents(texts: Sequence[str], where: str) -> tuple[AgentSpec, ...]:
@@ -112,7 +107,7 @@ def _distinct(
                 f"{where}: two agents are named {agent.name!r}; name them apart{example}"
             )
         for other in known.values():
-            if other.identity() == agent.identity():
+            if agent_key(other) == agent_key(agent):
                 raise SettingsError(
                     f"{where}: {other.name!r} and {agent.name!r} are the same agent; "
                     "to run one several times use --aec-repetitions"

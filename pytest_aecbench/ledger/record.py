@@ -5,8 +5,6 @@ Importing this module imports pydantic; whoever only passes records on imports i
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -44,25 +42,12 @@ __all__ = [
     "TaskIdentity",
     "Timing",
     "TrialRecord",
-    "trial_key",
 ]
 
 SCHEMA_VERSION: Literal[1] = 1
 
 # Far below what JSON parsers accept (200 for pydantic's), far above what a grader has to say.
 _MAX_DEPTH = 64
-
-
-def trial_key(task_digest: str, agent_spec_json: str, repetition: int) -> str:
-    """Return what identifies a trial wherever and whenever it runs.
-
-    The order of keys and the spacing in ``agent_spec_json`` make no difference.
-    """
-    spec = json.dumps(json.loads(agent_spec_json), sort_keys=True)
-    digest = hashlib.sha256()
-    for part in (task_digest.encode(), spec.encode(), str(repetition).encode()):
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()
 
 
 def _encodable(value: object) -> object:
@@ -140,6 +125,7 @@ class AgentIdentity(_Part):
     model: str | None = None
     parameters: Annotated[dict[str, JsonValue], BeforeValidator(_plain_input)] = {}
     system_prompt_sha256: _Sha256 | None = None
+    client_sha256: _Sha256 | None = None
 
 
 class Environment(_Part):
@@ -283,6 +269,11 @@ class TrialRecord(_Part):
     def scored(self) -> bool:
         """Whether the attempt has a reward."""
         return self.evaluation.reward is not None
+
+    @property
+    def started_sec(self) -> float:
+        """When the attempt began, in seconds since the epoch."""
+        return self.timing.started_at.timestamp()
 
     def to_json(self) -> bytes:
         """Return the record as it is stored; equal records give equal bytes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_aecbench.errors import LedgerError, SettingsError
+from pytest_aecbench.ledger.identity import agent_key, final_attempts
 from pytest_aecbench.plugin.state import is_worker, settings_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Stored:
 
     def trial_id(self, task_id: str, agent: AgentSpec, repetition: int) -> str | None:
         """Return the id of the record that holds this trial, if one does."""
-        return self.trial_ids.get((task_id, _identity(agent), repetition))
+        return self.trial_ids.get((task_id, agent_key(agent), repetition))
 
 
 def stored_of(config: pytest.Config) -> Stored | None:
@@ -59,12 +59,12 @@ def stored_of(config: pytest.Config) -> Stored | None:
         from pytest_aecbench.agents.spec import AgentSpec
 
         rows = rows_of(config)
-        agents = {_identity(agent := AgentSpec(**spec)): agent for _, spec, _, _ in rows}
+        agents = {agent_key(agent := AgentSpec(**spec)): agent for _, spec, _, _ in rows}
         config.stash[_STORED] = Stored(
             agents=tuple(agents.values()),
             repetitions=tuple(sorted({repetition for _, _, repetition, _ in rows})),
             trial_ids={
-                (task_id, _identity(AgentSpec(**spec)), repetition): trial_id
+                (task_id, agent_key(AgentSpec(**spec)), repetition): trial_id
                 for task_id, spec, repetition, trial_id in rows
             },
         )
@@ -87,25 +87,21 @@ def _find(config: pytest.Config) -> list[Row]:
         return []
     from pytest_aecbench.ledger.store import Ledger
 
-    best: dict[tuple[str, str, int], TrialRecord] = {}
-    for record in Ledger(settings.ledger_root).records(settings.evaluate):
-        identity = json.dumps(record.agent.model_dump(exclude={"name"}), sort_keys=True)
-        key = (record.task.task_id, identity, record.repetition)
-        if key not in best or _worth(record) > _worth(best[key]):
-            best[key] = record
-    if not best:
+    found = list(Ledger(settings.ledger_root).records(settings.evaluate))
+    if not found:
         raise SettingsError(f"--aec-evaluate: {settings.evaluate!r} has no records")
-    records = _chosen(config, [best[key] for key in sorted(best)])
+    # Of attempts without a reward, one whose outputs are there is worth more than a later one.
+    usable = [one for one in found if one.scored or one.completeness == "complete"]
+    best = {_trial(one): one for each in (found, usable) for one in final_attempts(each, _trial)}
+    records = _chosen(config, [best[trial] for trial in sorted(best)])
     return [
         (record.task.task_id, record.agent.model_dump(), record.repetition, record.trial_id)
         for record in records
     ]
 
 
-def _worth(record: TrialRecord) -> tuple[bool, bool, float]:
-    """Rank the attempts at a trial: its outcome is that of the scored one, else of the last."""
-    complete = record.completeness == "complete"
-    return record.scored, complete, record.timing.finished_at.timestamp()
+def _trial(record: TrialRecord) -> tuple[str, str, int]:
+    return record.task.task_id, agent_key(record.agent), record.repetition
 
 
 def _chosen(config: pytest.Config, records: list[TrialRecord]) -> list[TrialRecord]:
@@ -130,10 +126,6 @@ def unique_names(agents: Iterable[AgentSpec]) -> list[str]:
         seen[agent.name] += 1
         names.append(agent.name if seen[agent.name] == 1 else f"{agent.name}.{seen[agent.name]}")
     return names
-
-
-def _identity(agent: AgentSpec) -> str:
-    return json.dumps(agent.identity(), sort_keys=True)
 
 
 def summary_of(config: pytest.Config) -> str:

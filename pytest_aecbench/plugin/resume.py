@@ -31,11 +31,13 @@ def _find(config: pytest.Config) -> dict[str, str]:
     settings = settings_of(config)
     if not settings.resume or settings.rerun == "all":
         return {}
+    from pytest_aecbench.ledger.identity import final_attempts
     from pytest_aecbench.ledger.store import Ledger
 
+    records = Ledger(settings.ledger_root).records(settings.experiment_id)
     return {
         record.trial_key: record.trial_id
-        for record in Ledger(settings.ledger_root).records(settings.experiment_id)
+        for record in final_attempts(records, lambda record: record.trial_key)
         if record.scored and (settings.rerun == "error" or record.evaluation.passed)
     }
 

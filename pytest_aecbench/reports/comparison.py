@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.ledger.identity import final_attempts
 from pytest_aecbench.reports.gates import Verdict
 
 if TYPE_CHECKING:
@@ -144,12 +145,8 @@ def _identity(trial: TrialResult) -> tuple[str, str]:
 def _settled(
     results: Iterable[TrialResult], holdout: bool, left_out: Counter[str]
 ) -> dict[tuple[str, str], TrialResult]:
-    """Return each trial's scored attempt, else its last, by its identity."""
-    settled: dict[tuple[str, str], TrialResult] = {}
-    for result in results:
-        other = settled.get(_identity(result), result)
-        if (result.scored, result.attempt) >= (other.scored, other.attempt):
-            settled[_identity(result)] = result
+    """Return the final attempt at each trial, by the trial's identity."""
+    settled = {_identity(one): one for one in final_attempts(results, _identity)}
     if holdout:
         return settled
     public = {key: trial for key, trial in settled.items() if trial.visibility == "public"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pytest_aecbench.reports.results import final_attempts
+from pytest_aecbench.reports.results import final_results
 from pytest_aecbench.reports.statistics import (
     mean_interval,
     mean_interval_by_task,
@@ -155,7 +155,7 @@ class Gate:
     def judge(self, results: Sequence[TrialResult]) -> Verdict:
         """Say whether the results pass, over every task and each trial's final attempt."""
         lines: list[str] = []
-        passed = _holds(self.condition, final_attempts(results), lines)
+        passed = _holds(self.condition, final_results(results), lines)
         return Verdict(passed, tuple(lines))
 
 

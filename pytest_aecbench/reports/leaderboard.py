@@ -1,17 +1,17 @@
 """How agents compare over all their trials: a row for each, in every experiment asked for.
 
 Only the newest version of a task counts, by its files: what was earned on other files is counted
-apart and said. An agent is its harness, model and parameters, whatever it was called.
+apart and said. An agent is its identity, whatever it was called.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.results import TrialResult, final_attempts
+from pytest_aecbench.ledger.identity import agent_key
+from pytest_aecbench.reports.results import TrialResult, final_results
 from pytest_aecbench.reports.statistics import pass_at_k_mean
 from pytest_aecbench.reports.summary import summarise
 
@@ -84,14 +84,14 @@ def leaderboard(
     names = _names(counted)
     results = list(_results(counted, names))
     outcomes: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for trial in final_attempts(results):
+    for trial in final_results(results):
         if trial.passed is not None:
             outcomes[trial.agent][trial.task_id].append(trial.passed)
     if k is None:
         k = min((len(o) for tasks in outcomes.values() for o in tasks.values()), default=1)
     experiments = defaultdict(set)
     for record in counted:
-        experiments[names[_identity(record)]].add(record.experiment_id)
+        experiments[names[agent_key(record.agent)]].add(record.experiment_id)
     rows = [
         Row(
             summary.agent,
@@ -118,13 +118,9 @@ def _latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
     return list(latest.values())
 
 
-def _identity(record: TrialRecord) -> str:
-    return json.dumps(record.agent.model_dump(exclude={"name"}), sort_keys=True)
-
-
 def _names(records: Sequence[TrialRecord]) -> dict[str, str]:
     """Return what to call each agent: its latest name, and more where agents share one."""
-    latest = {_identity(record): record.agent for record in records}
+    latest = {agent_key(record.agent): record.agent for record in records}
     names = {identity: agent.name for identity, agent in latest.items()}
     shared = Counter(names.values())
     for identity, agent in latest.items():
@@ -143,7 +139,7 @@ def _results(records: Iterable[TrialRecord], names: Mapping[str, str]) -> Iterab
     """Yield results in which the repetitions of several experiments are told apart."""
     numbers: dict[tuple[str, str], dict[tuple[str, int], int]] = defaultdict(dict)
     for record in records:
-        name = names[_identity(record)]
+        name = names[agent_key(record.agent)]
         known = numbers[name, record.task.task_id]
         repetition = known.setdefault((record.experiment_id, record.repetition), len(known) + 1)
         result = TrialResult.from_record(record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.results import final_attempts
+from pytest_aecbench.reports.results import final_results
 from pytest_aecbench.reports.summary import summarise
 from pytest_aecbench.reports.text import (
     amount_text,
@@ -169,7 +169,7 @@ def comparison_blocks(comparison: Comparison) -> Iterator[str]:
 
 def _trial_blocks(results: Iterable[TrialResult]) -> Iterator[str]:
     public = sorted(
-        (trial for trial in final_attempts(results) if trial.visibility == "public"),
+        (trial for trial in final_results(results) if trial.visibility == "public"),
         key=lambda trial: (trial.reward or 0, trial.task_id, trial.agent, trial.repetition),
     )
     failed = [trial for trial in public if trial.passed is False]

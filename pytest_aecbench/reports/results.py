@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeAlias
 
+from pytest_aecbench.ledger.identity import final_attempts
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_aecbench.ledger.record import TrialRecord
 
-__all__ = ["TrialResult", "final_attempts"]
+__all__ = ["TrialResult", "final_results"]
 
 
 Scalar: TypeAlias = "str | int | float | bool | None"
@@ -38,6 +40,7 @@ class TrialResult:
     trial_id: str = ""
     trial_key: str = ""
     task_digest: str = ""
+    started_sec: float = 0.0
 
     @classmethod
     def from_record(cls, record: TrialRecord) -> TrialResult:
@@ -62,6 +65,7 @@ class TrialResult:
             trial_id=record.trial_id,
             trial_key=record.trial_key,
             task_digest=record.task.digest,
+            started_sec=record.started_sec,
         )
 
     def to_dict(self) -> dict[str, Scalar]:
@@ -74,12 +78,6 @@ class TrialResult:
         return cls(**data)  # type: ignore[arg-type]  # to_dict gave every field its own type
 
 
-def final_attempts(results: Iterable[TrialResult]) -> list[TrialResult]:
-    """Return one result per trial: the scored attempt if there is one, else the last."""
-    final: dict[tuple[str, str, int], TrialResult] = {}
-    for result in results:
-        trial = (result.agent, result.task_id, result.repetition)
-        other = final.get(trial, result)
-        if (result.scored, result.attempt) >= (other.scored, other.attempt):
-            final[trial] = result
-    return list(final.values())
+def final_results(results: Iterable[TrialResult]) -> list[TrialResult]:
+    """Return one result per trial of an agent, by the agent's name."""
+    return final_attempts(results, lambda one: (one.agent, one.task_id, one.repetition))

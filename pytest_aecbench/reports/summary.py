@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_aecbench.reports.results import TrialResult, final_attempts
+from pytest_aecbench.reports.results import TrialResult, final_results
 from pytest_aecbench.reports.statistics import (
     Interval,
     mean_interval_by_task,
@@ -90,7 +90,7 @@ def _rank(summary: AgentSummary) -> tuple[float, str]:
 
 
 def _summary(agent: str, attempts: Sequence[TrialResult]) -> AgentSummary:
-    trials = final_attempts(attempts)
+    trials = final_results(attempts)
     public = [trial for trial in trials if trial.visibility == "public"]
     holdout = [trial for trial in trials if trial.visibility != "public"]
     outcomes = _by_task(public, lambda trial: trial.passed)

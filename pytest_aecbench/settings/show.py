@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.host.secrets import Scrubber
+from pytest_aecbench.ledger.identity import agent_identity
 from pytest_aecbench.settings.layers import PROJECT_FILE
 from pytest_aecbench.tasks.selection import Selection
 
@@ -58,7 +59,7 @@ def _rows(settings: Settings) -> Iterator[Row]:
 def _plain(settings: Settings, name: str) -> object:
     value = getattr(settings, name)
     if name == "agents":
-        return [{"name": agent.name, **agent.identity()} for agent in settings.agents]
+        return [{"name": agent.name, **agent_identity(agent)} for agent in settings.agents]
     if name == "root":
         return str(value)
     if name == "gate":

@@ -96,6 +96,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
             model=agent.model,
             parameters=dict(agent.parameters),
             system_prompt_sha256=agent.system_prompt_sha256,
+            client_sha256=agent.client_sha256,
         ),
         repetition=trial.repetition,
         attempt=trial.attempt,

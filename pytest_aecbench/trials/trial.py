@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import TaskError
+from pytest_aecbench.ledger.identity import trial_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,9 +66,7 @@ class Trial:
     @property
     def key(self) -> str:
         """What identifies the trial wherever and whenever it runs."""
-        from pytest_aecbench.ledger.record import trial_key
-
-        return trial_key(self.digest, json.dumps(self.agent.identity()), self.repetition)
+        return trial_key(self.digest, self.agent, self.repetition)
 
     @property
     def threshold(self) -> float:

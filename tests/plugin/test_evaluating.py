@@ -332,3 +332,40 @@ def test_records_that_vanish_meanwhile_are_errors_of_their_trials(project: Proje
     result = project.run("--aec-evaluate=mine")
     result.assert_outcomes(errors=1)
     assert "cannot be read; No such file" in result.stdout.str()
+
+
+TWO_CLIENTS = """
+agents:
+- name: here
+  harness: command
+  model: m
+  parameters: {command: 'echo "{}" > output.jsonl'}
+  client: {kind: openai, settings: {base_url: 'http://here'}}
+- name: there
+  harness: command
+  model: m
+  parameters: {command: 'echo "{}" > output.jsonl'}
+  client: {kind: openai, settings: {base_url: 'http://there'}}
+"""
+
+
+def test_agents_that_differ_only_in_their_client_are_two(project: Project) -> None:
+    from pytest_aecbench.ledger.store import Ledger
+    from pytest_aecbench.reports.leaderboard import leaderboard
+
+    project.task()
+    (project.path / "experiment.yaml").write_text(TWO_CLIENTS)
+    experiment = "--aec-experiment=experiment.yaml"
+    project.run(experiment, "--aec-experiment-id=mine").assert_outcomes(failed=2)
+    digests = {record["agent"]["client_sha256"] for record in records_of(project, "mine")}
+    assert len(digests) == 2
+    assert None not in digests
+    project.run("--aec-evaluate=mine", "--aec-experiment-id=again").assert_outcomes(failed=2)
+    names = {record["agent"]["name"] for record in records_of(project, "again")}
+    assert names == {"here", "there"}
+    records = Ledger(project.path / "artefacts/ledger").records("mine")
+    rows = leaderboard(records).rows
+    assert {(row.agent, row.summary.overall.trials) for row in rows} == {("here", 1), ("there", 1)}
+    resumed = project.run(experiment, "--aec-resume=mine")
+    resumed.assert_outcomes(failed=2)
+    assert "2 trials have a reward and are reused" in resumed.stdout.str()

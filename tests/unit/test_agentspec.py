@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pytest_aecbench.agents.spec import parse_agents
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.ledger.identity import agent_identity
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_agents_are_read_as_users_write_them(
 def test_the_name_is_no_part_of_an_agents_identity() -> None:
     (one,) = parse_agents(["one=command:x"], "--aec-agent")
     (two,) = parse_agents(["two=command:x"], "--aec-agent")
-    assert one.identity() == two.identity()
+    assert agent_identity(one) == agent_identity(two)
 
 
 @given(st.lists(st.text(), max_size=3))

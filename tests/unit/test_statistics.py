@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.ledger.record import Cost, TaskIdentity, Timing
-from pytest_aecbench.reports.results import TrialResult, final_attempts
+from pytest_aecbench.reports.results import TrialResult, final_results
 from pytest_aecbench.reports.statistics import (
     Interval,
     mean_interval,
@@ -223,6 +223,7 @@ def test_a_result_takes_what_a_summary_needs_from_a_record() -> None:
         trial_id=record.trial_id,
         trial_key=record.trial_key,
         task_digest="d" * 64,
+        started_sec=STARTED.timestamp(),
     )
 
 
@@ -359,8 +360,8 @@ def test_a_trial_counts_once_with_its_final_attempt_and_costs_all_of_them() -> N
 
 def test_a_scored_attempt_outweighs_later_errors() -> None:
     earned, broken = a_result(1.0, attempt=1), a_result(None, attempt=2)
-    assert final_attempts([earned, broken]) == [earned]
-    assert final_attempts([broken, earned]) == [earned]
+    assert final_results([earned, broken]) == [earned]
+    assert final_results([broken, earned]) == [earned]
 
 
 def test_a_cost_nobody_knows_is_none_and_not_zero() -> None:

@@ -29,9 +29,9 @@ from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost, bounded
 from pytest_aecbench.backends.remote.options import read_options
-from pytest_aecbench.backends.shared.environment import digest_of
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.host.owner import LABEL_PREFIX
+from pytest_aecbench.tasks.digest import context_digest
 
 if TYPE_CHECKING:
     import io
@@ -99,7 +99,7 @@ class DaytonaVendor:
             memory=_up(environment.memory_mb, _MB_PER_GB),
             disk=_up(environment.storage_mb, _MB_PER_GB),
         )
-        source = environment.docker_image or digest_of(environment.context)
+        source = environment.docker_image or context_digest(environment.context)
         digest = sha256(f"{source}\0{resources}\0{environment.workdir}".encode()).hexdigest()
         name = f"aecbench-{digest[:20]}"
 

@@ -26,9 +26,9 @@ from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.backends.remote.options import read_options
-from pytest_aecbench.backends.shared.environment import digest_of
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.host.owner import LABEL_PREFIX
+from pytest_aecbench.tasks.digest import context_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -99,7 +99,7 @@ class E2BVendor:
         memory_mb = environment.memory_mb
         if memory_mb is not None:
             memory_mb += memory_mb % 2  # an odd number of megabytes is refused
-        source = environment.docker_image or digest_of(environment.context)
+        source = environment.docker_image or context_digest(environment.context)
         digest = sha256(f"{source}\0{cpus}\0{memory_mb}\0{environment.workdir}".encode())
         name = f"aecbench-{digest.hexdigest()[:20]}"
         self._sizes[name] = (cpus, memory_mb)

@@ -19,8 +19,8 @@ from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.backends.remote.options import read_options
-from pytest_aecbench.backends.shared.environment import digest_of
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.tasks.digest import context_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -100,7 +100,7 @@ class ModalVendor:
 
     def build(self, environment: Environment) -> str:
         """Build an image; Modal knows those that it has by their content."""
-        key = environment.docker_image or digest_of(environment.context)
+        key = environment.docker_image or context_digest(environment.context)
         key += f"\0{environment.workdir}"
 
         def build(log: BuildLog) -> None:

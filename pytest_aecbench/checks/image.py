@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from pathlib import PurePosixPath
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.checks import Problem
 from pytest_aecbench.errors import BuildError
+from pytest_aecbench.tasks.dockerfile import flags_and_words, read_instructions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["image"]
 
-_INSTRUCTION = re.compile(r"\s*(ARG|FROM|COPY|ADD)\s+(.+)", re.IGNORECASE)
-_CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#.*\n)*")
-_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::-([^}]*))?\}|(\w+))")
 _MOVING = ("edge", "latest", "nightly", "stable")
 _PIN = "name a tag that stays, such as python:3.11-slim, or a digest"
 
@@ -32,7 +29,8 @@ def image(rehearsal: Rehearsal) -> Iterator[Problem]:
         if not _is_pinned(ready):
             yield Problem(f"environment.docker_image: {ready!r} may change", _PIN, key=ready)
     elif dockerfile.is_file():
-        yield from _read(dockerfile.read_text(encoding="utf-8", errors="replace"))
+        with suppress(BuildError):  # said when the image is built
+            yield from _read(dockerfile)
     else:
         yield Problem(
             "no environment/Dockerfile and no environment.docker_image",
@@ -46,36 +44,28 @@ def image(rehearsal: Rehearsal) -> Iterator[Problem]:
         yield Problem(f"the image cannot be built: {error}", "correct environment/Dockerfile")
 
 
-def _read(text: str) -> Iterator[Problem]:
-    defaults: dict[str, str] = {}
+def _read(path: Path) -> Iterator[Problem]:
+    args: dict[str, str] = {}
     stages = {"scratch"}
-    for line in _CONTINUED.sub(" ", text).splitlines():
-        if not (match := _INSTRUCTION.fullmatch(line)):
-            continue
-        keyword, words = match[1].upper(), _words(match[2])
-        flags = [word for word in words if word.startswith("--")]
-        words = [word for word in words if word not in flags]
+    for _, keyword, rest in read_instructions(path):
+        try:
+            flags, words = flags_and_words(rest, args)
+        except ValueError:
+            continue  # said when the image is built
         if keyword == "ARG":
-            defaults.update(word.partition("=")[::2] for word in words)
+            args.update(word.partition("=")[::2] for word in words)
         elif keyword == "FROM" and words:
-            base = _VARIABLE.sub(lambda m: defaults.get(m[1] or m[3], m[2] or ""), words[0])
+            base, *alias = words
             if base.lower() not in stages and not _is_pinned(base):
                 yield Problem(f"FROM {base}: the base image may change", _PIN, key=base)
-            stages |= {words[2].lower()} if len(words) > 2 else set()
-        elif keyword in ("COPY", "ADD") and not any(f.startswith("--from") for f in flags):
+            stages |= {name.lower() for name in alias[1:]}
+        elif keyword in ("COPY", "ADD") and "from" not in flags:
             for source in filter(_is_secret, words[:-1]):
                 yield Problem(
                     f"{keyword} {source}: puts what is secret into the image",
                     "leave tests and solution out; the harness brings them when it is time",
                     key=source,
                 )
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text.replace("[", " ").replace("]", " ").replace('",', '" '))
-    except ValueError:
-        return text.split()
 
 
 def _is_pinned(name: str) -> bool:

@@ -5,16 +5,24 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.errors import TaskError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 
-__all__ = ["FileDigest", "file_digests", "file_header", "is_ignored", "task_digest"]
+__all__ = [
+    "FileDigest",
+    "context_digest",
+    "file_digests",
+    "file_header",
+    "is_ignored",
+    "task_digest",
+]
 
 
 # What tools leave behind, which changes no task.
@@ -35,11 +43,25 @@ _IGNORED_SUFFIXES = (".pyc", ".pyo")
 
 def task_digest(path: Path) -> str:
     """Return the digest of a directory as a task, whether or not it is a good one."""
+    with _readable():
+        return f"sha256:{_digest(_contents(path, _kind))}"
+
+
+def context_digest(path: Path) -> str:
+    """Return the digest of a directory as a build context, in hexadecimal.
+
+    An image also holds modes and empty directories, so here these count too. What cannot be read
+    is an OSError.
+    """
+    return _digest(_contents(path, _mode, directories=True))
+
+
+def _digest(contents: Iterable[tuple[str, str, bytes]]) -> str:
     digest = hashlib.sha256()
-    for kind, name, content in _contents(path):
+    for kind, name, content in contents:
         digest.update(file_header(kind, name, len(content)))
         digest.update(content)
-    return f"sha256:{digest.hexdigest()}"
+    return digest.hexdigest()
 
 
 def file_header(kind: str, name: str, size: int) -> bytes:
@@ -58,10 +80,19 @@ class FileDigest(NamedTuple):
 
 def file_digests(path: Path) -> dict[str, FileDigest]:
     """Return what the task's digest is made of, by the files' paths below the task."""
-    return {
-        name: FileDigest(kind, f"sha256:{hashlib.sha256(content).hexdigest()}")
-        for kind, name, content in _contents(path)
-    }
+    with _readable():
+        return {
+            name: FileDigest(kind, f"sha256:{hashlib.sha256(content).hexdigest()}")
+            for kind, name, content in _contents(path, _kind)
+        }
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TaskError(f"{error.filename}: {error.strerror}; make it readable") from None
 
 
 def is_ignored(name: str) -> bool:
@@ -69,24 +100,25 @@ def is_ignored(name: str) -> bool:
     return name in _IGNORED or name.endswith(_IGNORED_SUFFIXES)
 
 
-def _contents(path: Path) -> Iterator[tuple[str, str, bytes]]:
+def _contents(
+    path: Path, kind: Callable[[os.DirEntry[str]], str], *, directories: bool = False
+) -> Iterator[tuple[str, str, bytes]]:
     """Yield each file's kind, path and content, in the order of the digest."""
-    try:
-        for name, entry in sorted(_files(path), key=lambda found: _bytes(found[0])):
-            yield _kind(entry), name, _content(entry)
-    except OSError as error:
-        raise TaskError(f"{error.filename}: {error.strerror}; make it readable") from None
+    found = [one for one in _entries(path) if directories or not one[0].endswith("/")]
+    for name, entry in sorted(found, key=lambda one: _bytes(one[0])):
+        yield kind(entry), name, _content(entry)
 
 
-def _files(directory: str | Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield everything below that is not a directory, by the path it has in the digest."""
+def _entries(directory: str | Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield everything below, by the path it has in the digest; that of a directory ends with /."""
     with os.scandir(directory) as entries:
         for entry in entries:
             if is_ignored(entry.name):
                 continue
             name = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
-                yield from _files(entry.path, f"{name}/")
+                yield f"{name}/", entry
+                yield from _entries(entry.path, f"{name}/")
             else:
                 yield name, entry
 
@@ -98,6 +130,10 @@ def _kind(entry: os.DirEntry[str]) -> str:
         return "other"
     executable = entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR
     return "program" if executable else "file"
+
+
+def _mode(entry: os.DirEntry[str]) -> str:
+    return f"{entry.stat(follow_symlinks=False).st_mode:o}"
 
 
 def _content(entry: os.DirEntry[str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Read from a Dockerfile what a backend that builds nothing needs to know."""
+"""The one reader of Dockerfiles: its instructions, and what its last stage sets up."""
 
 from __future__ import annotations
 
@@ -17,8 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["BuildContext", "Copy", "Dockerfile", "expand", "read_dockerfile", "split_words"]
+    from pytest_aecbench.tasks.schema import EnvironmentConfig
 
+__all__ = [
+    "WORKSPACE",
+    "BuildContext",
+    "Copy",
+    "Dockerfile",
+    "expand",
+    "flags_and_words",
+    "read_dockerfile",
+    "read_instructions",
+    "split_words",
+    "working_directory",
+]
+
+WORKSPACE = PurePosixPath("/workspace")
 _HEREDOC = re.compile(r"(?<!<)<<-?([\"']?)([A-Za-z_]\w*)\1")
 _REMOTE = re.compile(r"(https?|git|ssh)://|git@")
 _ARCHIVE = re.compile(r"\.(tar(\.(bz2|gz|xz|zst))?|tbz2|tgz|txz)$", re.IGNORECASE)
@@ -55,9 +69,9 @@ def read_dockerfile(path: Path, base_env: Mapping[str, str] | None = None) -> Do
 
     One that is malformed or copies what is not there is a BuildError.
     """
-    name = f"{path.parent.name}/{path.name}"
+    name = _name(path)
     reader = _Reader(BuildContext(path.parent), base_env or {})
-    for line, keyword, rest in _instructions(_read_lines(path, name)):
+    for line, keyword, rest in read_instructions(path):
         try:
             reader.follow(keyword, rest, f"{name}:{line}: {_shorten(f'{keyword} {rest}')}")
         except ValueError as error:
@@ -67,13 +81,24 @@ def read_dockerfile(path: Path, base_env: Mapping[str, str] | None = None) -> Do
     return reader.stage.result
 
 
-def _read_lines(path: Path, name: str) -> list[str]:
+def working_directory(config: EnvironmentConfig, dockerfile: Dockerfile | None) -> PurePosixPath:
+    """Return where a sandbox works: as the task says, else its Dockerfile, else the workspace."""
+    found = PurePosixPath(config.workdir or (dockerfile and dockerfile.workdir) or WORKSPACE)
+    return found if len(found.parts) > 1 else WORKSPACE
+
+
+def read_instructions(path: Path) -> list[tuple[int, str, str]]:
+    """Return each instruction's line number, keyword in capitals and the rest, as written."""
     try:
-        return path.read_text("utf-8-sig").splitlines()
+        return list(_instructions(path.read_text("utf-8-sig").splitlines()))
     except OSError as error:
-        raise BuildError(f"{name}: cannot be read; {error.strerror}") from None
+        raise BuildError(f"{_name(path)}: cannot be read; {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BuildError(f"{name}: is not text; write it in UTF-8") from None
+        raise BuildError(f"{_name(path)}: is not text; write it in UTF-8") from None
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
 def _shorten(text: str) -> str:
@@ -81,7 +106,6 @@ def _shorten(text: str) -> str:
 
 
 def _instructions(lines: list[str]) -> Iterator[tuple[int, str, str]]:
-    """Yield each instruction's line number, keyword and the rest."""
     number = 0
     while number < len(lines):
         first, text, continued = number + 1, "", True
@@ -177,7 +201,10 @@ class _Reader:
                 args[name] = default if given else self._global_args[name]
 
     def _copy(self, stage: _Stage, keyword: str, rest: str, instruction: str) -> None:
-        flags, words = _flags_and_words(rest, self._variables(stage))
+        flags, words = flags_and_words(rest, self._variables(stage))
+        for unknown in flags.keys() - _COPY_FLAGS:
+            valid = ", ".join(f"--{flag}" for flag in sorted(_COPY_FLAGS))
+            raise ValueError(f"unknown flag '--{unknown}'; use one of {valid}")
         if len(words) < 2:
             raise ValueError(f"{keyword} needs a source and a destination")
         *sources, destination = words
@@ -213,12 +240,10 @@ class _Reader:
             raise ValueError(f"{source!r} {error}") from None
 
 
-def _flags_and_words(rest: str, variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def flags_and_words(rest: str, variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return an instruction's flags, without their dashes, and its words, in either notation."""
     flags = {}
     while match := re.match(r"--([\w-]+)(?:=(\S*))?\s+", rest):
-        if match[1] not in _COPY_FLAGS:
-            valid = ", ".join(f"--{flag}" for flag in sorted(_COPY_FLAGS))
-            raise ValueError(f"unknown flag '--{match[1]}'; use one of {valid}")
         flags[match[1]] = expand(match[2] or "", variables)
         rest = rest[match.end() :]
     if rest.startswith("["):

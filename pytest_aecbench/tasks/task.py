@@ -6,29 +6,29 @@ import hashlib
 import os
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.errors import TaskError
+from pytest_aecbench.errors import BuildError, TaskError
 from pytest_aecbench.host.files import read_text, shown_path
 from pytest_aecbench.tasks.digest import is_ignored, task_digest
+from pytest_aecbench.tasks.dockerfile import WORKSPACE, read_dockerfile, working_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pytest_aecbench.tasks.schema import TaskConfig
 
-__all__ = ["INSTRUCTION_FILE", "TASK_FILE", "WORKSPACE", "Task", "find_tasks", "is_task"]
+__all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "find_tasks", "is_task"]
 
 TASK_FILE = "task.toml"
 INSTRUCTION_FILE = "instruction.md"
 _OUR_TABLES = ("metadata", "agent", "verifier", "environment")
 _VERIFIERS = ("test.sh", "verify.py")
 _SOLUTIONS = ("solve.sh", "solve.py")
-WORKSPACE = PurePosixPath("/workspace")
 _WORKSPACE_PATH = re.compile(r"(?<![\w./~-])/workspace/[\w./+@%=~-]*[\w/]")
-_WORKDIR = re.compile(r"^[ \t]*WORKDIR[ \t]+(.*\S)", re.IGNORECASE | re.MULTILINE)
 
 
 def is_task(path: Path) -> bool:
@@ -137,7 +137,13 @@ class Task:
     @property
     def workdir(self) -> PurePosixPath:
         """The sandbox's working directory."""
-        return PurePosixPath(self.config.environment.workdir or _dockerfile_workdir(self.path))
+        environment = self.config.environment
+        path = self.path / "environment" / "Dockerfile"
+        dockerfile = None
+        if not environment.docker_image and path.exists():
+            with suppress(BuildError):  # said when the image is built
+                dockerfile = read_dockerfile(path)
+        return working_directory(environment, dockerfile)
 
     @property
     def output_path(self) -> PurePosixPath:
@@ -257,14 +263,3 @@ def _first_file(directory: Path, names: tuple[str, ...]) -> Path | None:
     # Not Path.is_file, which raises where a directory may not be searched.
     files = (directory / name for name in names)
     return next((file for file in files if os.path.isfile(file)), None)  # noqa: PTH113
-
-
-def _dockerfile_workdir(path: Path) -> PurePosixPath:
-    """Return where the image starts, unless that takes more than reading to find out."""
-    try:
-        lines = _WORKDIR.findall(read_text(path / "environment" / "Dockerfile"))
-    except ValueError:
-        lines = []
-    if not lines or "$" in "".join(lines):
-        return WORKSPACE
-    return PurePosixPath("/", *(line.strip("\"'") for line in lines))

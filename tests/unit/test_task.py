@@ -534,3 +534,54 @@ def test_the_documented_example_can_be_pasted_and_run(tmp_path: Path) -> None:
 
     assert graded(solve=False) == 0
     assert graded(solve=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "workdir"),
+    [
+        ("FROM a AS build\nWORKDIR /src\nFROM b\n", "/workspace"),
+        ("FROM a AS build\nWORKDIR /src\nFROM build\nWORKDIR deep\n", "/src/deep"),
+        ("FROM a\nENV D=/x\nWORKDIR $D\n", "/x"),
+        ("FROM a\nWORKDIR /\n", "/workspace"),
+        ("FROM a\nWORKDIR '/with space'\n", "/with space"),
+        ("WORKDIR /early\n", "/workspace"),
+    ],
+)
+def test_a_task_and_its_backends_agree_on_where_work_is_done(
+    tmp_path: Path, dockerfile: str, workdir: str
+) -> None:
+    from pytest_aecbench.backends.remote import Environment
+
+    directory = write_task(tmp_path)
+    (directory / "environment").mkdir(exist_ok=True)
+    (directory / "environment/Dockerfile").write_text(dockerfile)
+    assert str(Task.load(directory).workdir) == workdir
+    if dockerfile.startswith("FROM"):
+        assert str(Environment.read(directory).workdir) == workdir
+
+
+def test_a_ready_image_makes_the_dockerfile_count_for_nothing(tmp_path: Path) -> None:
+    directory = write_task(tmp_path)
+    (directory / "task.toml").write_text('[environment]\ndocker_image = "x:1"\n')
+    (directory / "environment").mkdir(exist_ok=True)
+    (directory / "environment/Dockerfile").write_text("FROM a\nWORKDIR /elsewhere\n")
+    assert str(Task.load(directory).workdir) == "/workspace"
+
+
+def test_caches_and_dangling_links_do_not_rebuild_an_image(tmp_path: Path) -> None:
+    from pytest_aecbench.tasks.digest import context_digest
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/input.csv").write_text("1")
+    before = context_digest(tmp_path)
+    (tmp_path / ".DS_Store").write_text("x")
+    (tmp_path / "data/__pycache__").mkdir()
+    (tmp_path / "data/__pycache__/a.pyc").write_text("x")
+    assert context_digest(tmp_path) == before
+    (tmp_path / "link").symlink_to("nowhere")
+    linked = context_digest(tmp_path)
+    assert linked != before
+    (tmp_path / "data/input.csv").chmod(0o600)
+    private = context_digest(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert len({before, linked, private, context_digest(tmp_path)}) == 4

@@ -20,10 +20,11 @@ from docker.errors import ImageNotFound
 from filelock import FileLock
 
 from pytest_aecbench.backends.docker.engine import TROUBLE, connect, one_line, translated
-from pytest_aecbench.backends.shared.environment import digest_of, read_environment
+from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.errors import BuildError
 from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.owner import LABEL_PREFIX
+from pytest_aecbench.tasks.digest import context_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +59,7 @@ class Recipe:
     def digest(self) -> str:
         """Return what is the same only for the same content."""
         try:
-            content = digest_of(self.context)
+            content = context_digest(self.context)
         except OSError as error:
             raise BuildError(f"{error.filename}: cannot be read; {error.strerror}") from None
         more = [self.dockerfile, dict(self.args), self.target, self.platform]

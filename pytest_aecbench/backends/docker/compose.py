@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.backends.docker.build import Builder, Recipe, slug
 from pytest_aecbench.backends.docker.compose_file import MAIN, Composition
-from pytest_aecbench.backends.shared.environment import digest_of, read_environment
+from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.backends.shared.processes import run
 from pytest_aecbench.errors import BuildError, LaunchError
+from pytest_aecbench.tasks.digest import context_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,7 +86,7 @@ class ComposedImage:
                 images[service] = builder.build(image)
             else:
                 images[service] = builder.find_or_pull(image)
-        ref = f"compose:{name}-{digest_of(path.parent)[:12]}"
+        ref = f"compose:{name}-{context_digest(path.parent)[:12]}"
         return cls(ref, composition, images, variables, config.build_timeout_sec)
 
     @property

@@ -24,11 +24,12 @@ from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, pr
 from pytest_aecbench.backends.local.rerun import rerun_script, verifies
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.shared.archives import tidy
-from pytest_aecbench.backends.shared.environment import digest_of, read_environment
+from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.backends.shared.shell import check_environment, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.host.homes import give_away, left_homes, remove_tree
 from pytest_aecbench.host.slots import cores
+from pytest_aecbench.tasks.digest import context_digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +103,7 @@ class LocalBackend:
         workdir = read_environment(task_dir).workdir
         try:
             image = UnbuiltImage.read(context, {"HOME": "/root", "PATH": _search_path()}, workdir)
-            image_ref = f"local:sha256-{digest_of(context)[:16]}{workdir or ''}"
+            image_ref = f"local:sha256-{context_digest(context)[:16]}{workdir or ''}"
         except OSError as error:
             raise BuildError(f"{error.filename}: cannot be read; {error.strerror}") from None
         with self._lock:

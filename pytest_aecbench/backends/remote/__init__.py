@@ -28,7 +28,7 @@ from pytest_aecbench.errors import BackendError, BuildError, LaunchError, Sandbo
 from pytest_aecbench.host import slots
 from pytest_aecbench.host.homes import left_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
-from pytest_aecbench.tasks.dockerfile import read_dockerfile
+from pytest_aecbench.tasks.dockerfile import read_dockerfile, working_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -76,11 +76,7 @@ class Environment:
                 f"{task_dir}: nothing to build; add environment/Dockerfile, "
                 "or set docker_image in [environment] of task.toml"
             )
-        try:
-            found = None if config.docker_image else read_dockerfile(path, {})
-        except OSError as error:
-            raise BuildError(f"{path}: cannot be read; {error.strerror}") from None
-        workdir = config.workdir or (found and found.workdir) or WORKSPACE
+        found = None if config.docker_image else read_dockerfile(path)
         return cls(
             task_dir=task_dir,
             docker_image=config.docker_image,
@@ -88,7 +84,7 @@ class Environment:
             cpus=config.cpus,
             memory_mb=config.memory_mb,
             storage_mb=config.storage_mb,
-            workdir=PurePosixPath(workdir) if PurePosixPath(workdir).parts[1:] else WORKSPACE,
+            workdir=working_directory(config, found),
             user="" if found is None else found.user,
             env={} if found is None else found.env,
         )

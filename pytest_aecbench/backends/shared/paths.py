@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from posixpath import normpath
 
 from pytest_aecbench.errors import BackendError
-from pytest_aecbench.tasks.task import WORKSPACE
+from pytest_aecbench.tasks.dockerfile import WORKSPACE
 
 __all__ = ["ROOTS", "WORKSPACE", "absolute"]
 

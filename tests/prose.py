@@ -1,0 +1,52 @@
+"""The house's rules for English, for pages and for docstrings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+# What to avoid -> what to write instead.
+PHRASES = {
+    r"(?<!\bthere )\bis no (?!longer\b)": "is not a",
+    r"(?<!\bthere )\bare no (?!longer\b)": "are not",
+    r"\bwhoever\b": "the noun that is meant",
+    r"\bnobody\b": "no process, no user, …",
+    r"\bof late\b": "recently",
+    r", for (?:it|they|such|these|those|all|only)\b": "because",
+    r"\btakes? note\b": "remember, record",
+    r"(?:^|[.!?] )(?-i:What) [^?.]*(?:\.|$)": "a noun as the subject",
+    r"\bas it stands\b": "right away, unchanged",
+    r"\ball the same\b": "still",
+}
+
+
+def faults(text: str) -> list[str]:
+    """Return what is wrong with some sentences, one line for each phrase."""
+    return [
+        f"{' '.join(match[0].split())!r}: write {better!r} (…{_around(text, match)}…)"
+        for phrase, better in PHRASES.items()
+        for match in re.finditer(phrase, " ".join(text.split()), re.IGNORECASE)
+    ]
+
+
+def _around(text: str, match: re.Match[str]) -> str:
+    return " ".join(text.split())[max(0, match.start() - 30) : match.end() + 30]
+
+
+def paragraphs(page: str) -> list[str]:
+    """Return the paragraphs, list items and table rows of a page, without code and headings."""
+    text = re.sub(r"^ *```.*?^ *```$", "\n", page, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`]*`", "`…`", re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    text = re.sub(r"^(?=\s*(?:[-*]|\d+\.|\|) ?)|^(?=#)|(?<=\n)(?=#)", "\n", text, flags=re.M)
+    blocks = (block.strip() for block in re.split(r"\n\s*\n", text))
+    return [block for block in blocks if block and not block.startswith(("#", "|--"))]
+
+
+def docstrings(module: Path) -> Iterator[str]:
+    """Yield the docstrings of a module, for the same rules."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+            yield text

@@ -72,10 +72,10 @@ class Agent(Protocol):
         ...
 
 
-# name -> dotted path of a class that is called with the AgentSpec
-AGENTS = {
-    "command": "pytest_aecbench.agents.command.CommandAgent",
-    "nop": "pytest_aecbench.agents.nop.NopAgent",
-    "oracle": "pytest_aecbench.agents.oracle.OracleAgent",
-    "replay": "pytest_aecbench.agents.replay.ReplayAgent",
+# name -> (dotted path of a class that is called with the AgentSpec, the extra it needs)
+AGENTS: dict[str, tuple[str, str | None]] = {
+    "command": ("pytest_aecbench.agents.command.CommandAgent", None),
+    "nop": ("pytest_aecbench.agents.nop.NopAgent", None),
+    "oracle": ("pytest_aecbench.agents.oracle.OracleAgent", None),
+    "replay": ("pytest_aecbench.agents.replay.ReplayAgent", None),
 }

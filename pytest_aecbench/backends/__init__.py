@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
+import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ __all__ = [
     "ComputeBackend",
     "Limits",
     "TrialHandle",
+    "accepts_limits",
+    "check_backend",
     "make_backend",
 ]
 
@@ -134,21 +137,31 @@ BACKENDS: dict[str, tuple[str, str | None]] = {
 }
 
 
-def make_backend(
-    name: str, where: str, options: Mapping[str, object] | None = None
-) -> ComputeBackend:
-    """Make a built-in backend outside of a run; ``where`` is who named it."""
-    if name not in BACKENDS:
-        known = ", ".join(sorted(BACKENDS))
-        raise SettingsError(f"{where}: {name!r} is not known; use one of {known}")
-    dotted, extra = BACKENDS[name]
-    module_name, _, attribute = dotted.rpartition(".")
-    try:
-        factory = getattr(importlib.import_module(module_name), attribute)
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"{where}: {name} is not installed ({error}); "
-            f"pip install 'pytest-aecbench[{extra or name}]'"
-        ) from None
-    made: ComputeBackend = factory(options) if options else factory()
+def make_backend(name: str, where: str, settings: object = None) -> ComputeBackend:
+    """Make the backend of a name in the table, or of a dotted path; ``where`` names the option.
+
+    A class with a method ``from_settings`` is given the settings, if there are some.
+
+    Raises:
+        SettingsError: there is no such backend, or it lacks one of the five methods.
+
+    """
+    factory = load_class(name, where, BACKENDS)
+    from_settings = getattr(factory, "from_settings", None)
+    made = from_settings(settings) if from_settings and settings is not None else factory()
+    return check_backend(made, name, where)
+
+
+def check_backend(made: object, name: str, where: str) -> ComputeBackend:
+    """Return what was made for ``name``, if it is a backend."""
+    if not isinstance(made, ComputeBackend):
+        methods = ("build_environment", "launch_trial", "execute_trial", "collect_outputs")
+        missing = [method for method in (*methods, "teardown") if not hasattr(made, method)]
+        raise SettingsError(f"{where}: {name!r} has no method {', '.join(missing)}")
     return made
+
+
+def accepts_limits(backend: ComputeBackend) -> bool:
+    """Tell whether ``launch_trial`` takes limits, which the protocol does not ask for."""
+    parameters = inspect.signature(backend.launch_trial).parameters.values()
+    return any(p.name == "limits" or p.kind is p.VAR_KEYWORD for p in parameters)

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench.cli.console import AsJson, print_json
-from pytest_aecbench.documents.problems import hint
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.settings.schema import NAMES, json_schema
+from pytest_aecbench.text import did_you_mean
 
 __all__ = ["app", "load_environment", "print_schema"]
 
@@ -128,5 +128,5 @@ def print_schema(
     Example: aec-bench schema experiment > experiment.schema.json
     """
     if name not in NAMES:
-        raise SettingsError(f"schema: {name!r} is not known; {hint(name, NAMES)}")
+        raise SettingsError(f"schema: {name!r} is not known; {did_you_mean(name, NAMES)}")
     print_json(json_schema(name))

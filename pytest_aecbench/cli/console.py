@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +23,6 @@ __all__ = [
     "print_json",
     "print_problem",
     "print_table",
-    "printable",
     "project_settings",
 ]
 
@@ -63,11 +63,6 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
             for cell, width, to_the_right in zip(line, widths, right, strict=True)
         )
         typer.echo("  ".join(padded).rstrip())
-
-
-def printable(value: object) -> str:
-    """Return what a terminal shows as it is, whatever is in a record."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in str(value))
 
 
 def project_settings() -> Settings:

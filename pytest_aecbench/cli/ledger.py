@@ -17,10 +17,10 @@ from pytest_aecbench.cli.console import (
     print_json,
     print_problem,
     print_table,
-    printable,
     project_settings,
 )
 from pytest_aecbench.errors import LedgerError, SettingsError
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,11 +35,12 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
     from pytest_aecbench.host import runs
 
     settings = project_settings()
+    sys.path.insert(0, str(settings.root))  # where a project has its own backends
     removed: dict[str, list[str]] = {}
     passed_over: dict[str, str] = {}
     for name in [backend] if backend else sorted(BACKENDS):
         try:
-            made = make_backend(name, "--backend", settings.options_of(name))
+            made = make_backend(name, "--backend", settings.on(name))
             if clean_up := getattr(made, "reap", None):
                 removed[name] = clean_up(dry_run=dry_run)
         except AecBenchError as error:

@@ -12,6 +12,7 @@ import typer
 from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_table
 from pytest_aecbench.cli.ledger import Dataset, Domain, Since, load
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.text import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,7 +147,7 @@ def _board_head(board: Leaderboard) -> tuple[str, ...]:
 
 
 def _board_cells(board: Leaderboard, row: Row) -> tuple[str, ...]:
-    from pytest_aecbench.reports.text import amount_text, bounds_text, duration_text, mean_text
+    from pytest_aecbench.reports.text import amount_text, bounds_text, mean_text
 
     summary, overall = row.summary, row.summary.overall
     at_k = "-" if row.pass_at_k is None else f"{row.pass_at_k:.2f}"

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
 import shutil
 import time
@@ -24,6 +23,7 @@ from pytest_aecbench.backends import (
     ComputeBackend,
     Limits,
     TrialHandle,
+    accepts_limits,
     make_backend,
 )
 from pytest_aecbench.errors import BackendError, SandboxGone
@@ -118,7 +118,7 @@ class EvalBackend:
             image_ref = self._backend.build_environment(task_dir=home)
             launch = self._backend.launch_trial
             limits = {"limits": Limits(lifetime_sec=timeout + _MARGIN_SEC)}
-            extra = limits if "limits" in inspect.signature(launch).parameters else {}
+            extra = limits if accepts_limits(self._backend) else {}
             handle = launch(image_ref=image_ref, workspace_dir=home / "workspace", **extra)
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)

@@ -5,11 +5,12 @@ A field's description says what would be right; its error message ends with it.
 
 from __future__ import annotations
 
-import difflib
 import re
 import reprlib
 import sys
 from typing import TYPE_CHECKING, Any, get_args
+
+from pytest_aecbench.text import did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -17,12 +18,10 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
-__all__ = ["dotted", "hint", "load_toml", "model_problems", "shown"]
+__all__ = ["dotted", "load_toml", "model_problems", "shown"]
 
 
 def load_toml(text: str) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def _problem(error: ErrorDetails, model: type[BaseModel], table: str) -> str:
     prefix = f"{where}: " if where else ""
     owner, advice = _followed(model, error["loc"], table)
     if error["type"] == "extra_forbidden":
-        return f"{prefix}unknown key; {hint(str(error['loc'][-1]), owner.model_fields)}"
+        return f"{prefix}unknown key; {did_you_mean(str(error['loc'][-1]), owner.model_fields)}"
     if error["type"] == "missing":
         return f"{prefix}missing; add {advice}"
     if error["type"] == "custom":
@@ -82,15 +81,6 @@ def _model_in(annotation: Any) -> Any:
         return annotation
     found = (_model_in(inner) for inner in get_args(annotation))
     return next((model for model in found if model), None)
-
-
-def hint(name: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return the valid name that is probably meant, or all of them."""
-    valid = sorted(valid)
-    near = difflib.get_close_matches(name, valid, n=1, cutoff=cutoff)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"valid keys are {', '.join(map(repr, valid))}"
 
 
 _SYNTAX = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 from pytest_aecbench.host.files import whole
+from pytest_aecbench.text import CUT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,8 +46,7 @@ _EVERYDAY = {
 
 # Where the middle of an over-long output was left out, and perhaps half a secret with it. Fewer
 # characters of one than these give nothing away.
-_CUT = r"\n\[\d+ bytes left out\]\n"
-_TEXT_CUT, _BYTE_CUT = re.compile(_CUT), re.compile(_CUT.encode())
+_TEXT_CUT, _BYTE_CUT = re.compile(CUT), re.compile(CUT.encode())
 _SHORTEST_PART = 4
 
 _Data = TypeVar("_Data", str, bytes)

@@ -8,7 +8,7 @@ from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.text import duration_text
+from pytest_aecbench.text import duration_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -152,7 +152,7 @@ def _row(attempt: Attempt, width: int) -> str:
     spent = (datetime.now(timezone.utc) - attempt.started_at).total_seconds()
     right = f" {attempt.phase:<8} {_clock(max(0.0, spent)):>7}"
     name = f"{attempt.task_id}[{attempt.agent}-{attempt.repetition}]"
-    shown = "".join(letter if letter.isprintable() else "?" for letter in name)
+    shown = printable(name)
     room = max(0, width - 2 - len(right))
     if len(shown) > room:  # its end tells trials apart
         shown = "..." + shown[len(shown) - room + 3 :] if room > 3 else shown[:room]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +19,7 @@ from pytest_aecbench.reports.gates import (
     Gate,
     Not,
 )
+from pytest_aecbench.text import did_you_mean, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ class _Token(NamedTuple):
     column: int
 
     def __str__(self) -> str:
-        return repr(_shortened(self.text)) if self.text else "the end"
+        return repr(shortened(self.text, 80)) if self.text else "the end"
 
 
 class _Parser:
@@ -194,14 +194,11 @@ class _Parser:
         return self._error(self._token, f"found {self._token}; expected {right}")
 
     def _unknown(self, what: str, known: Mapping[str, object] | Sequence[str]) -> SettingsError:
-        near = difflib.get_close_matches(self._token.text, known, n=1)
-        hint = f"did you mean {near[0]!r}? Use" if near else "use"
-        return self._error(
-            self._token, f"unknown {what} {self._token}; {hint} one of {', '.join(known)}"
-        )
+        right = did_you_mean(self._token.text, known)
+        return self._error(self._token, f"unknown {what} {self._token}; {right}")
 
     def _error(self, token: _Token, message: str) -> SettingsError:
-        text = repr(_shortened(self._text))
+        text = repr(shortened(self._text, 80))
         return SettingsError(f"{self._where}: {text}: column {token.column}: {message}")
 
 
@@ -213,7 +210,3 @@ def _share(text: str) -> float | None:
     match = _SHARE.fullmatch(text)
     share = Fraction(match[1]) / (100 if match[2] else 1) if match else -1
     return float(share) if 0 <= share <= 1 else None
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:77]}..."

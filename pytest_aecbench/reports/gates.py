@@ -19,6 +19,7 @@ from pytest_aecbench.reports.statistics import (
     wilson,
 )
 from pytest_aecbench.reports.text import bounds_text
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -219,7 +220,7 @@ def _line(
         f"{'holds' if verdict else 'does not hold'}"
     )
     # Names of agents come from outside and must not start a new line.
-    return "".join(char if char.isprintable() else "\ufffd" for char in line)
+    return printable(line)
 
 
 def _figure_text(value: float, needed: float) -> str:

@@ -11,9 +11,9 @@ from pytest_aecbench.reports.text import (
     amount_text,
     bounds_text,
     comparison_notes,
-    duration_text,
     mean_text,
 )
+from pytest_aecbench.text import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.summary import summarise
+from pytest_aecbench.text import duration_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,7 +20,6 @@ __all__ = [
     "bounds_text",
     "comparison_lines",
     "comparison_notes",
-    "duration_text",
     "mean_text",
     "summary_lines",
 ]
@@ -71,8 +71,7 @@ def _row(name: str, group: Group) -> str:
 
 
 def _name(name: str) -> str:
-    short = name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."
-    return short.ljust(NAME_WIDTH)
+    return shortened(name, NAME_WIDTH).ljust(NAME_WIDTH)
 
 
 def mean_text(interval: Interval | None) -> str:
@@ -98,15 +97,6 @@ def amount_text(total: Total, decimals: int = 0) -> str:
         return "-"
     partly = "" if total.known == total.of else f" (known for {total.known} of {total.of})"
     return f"{total.value:,.{decimals}f}{partly}"
-
-
-def duration_text(seconds: float) -> str:
-    """Return a time as it is shown."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
 _PAIRED_BY = {

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_aecbench.agents.spec import AgentSpec, agents_from, parse_agents
 from pytest_aecbench.backends import BACKENDS
-from pytest_aecbench.documents.problems import hint
 from pytest_aecbench.documents.variables import expand_in
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.secrets import secrets_from
 from pytest_aecbench.ledger.store import Ledger, check_experiment_id
 from pytest_aecbench.tasks.selection import Selection
+from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,6 +97,10 @@ class Settings:
         """Return this machine's credentials and what the project's ``.env`` keeps secret."""
         private = {name: os.environ.get(name, "") for name in self.secret_names}
         return secrets_from(os.environ, private)
+
+    def on(self, backend: str) -> Settings:
+        """Return these settings for another backend, with the options that belong to it."""
+        return replace(self, backend=backend, backend_options=self.options_of(backend))
 
     def options_of(self, backend: str) -> dict[str, object]:
         """Return what the configuration says in a backend's own table, whichever is chosen."""
@@ -225,7 +229,7 @@ def _backend_options(backend: str, given: Mapping[str, tuple[object, str]]) -> d
             raise SettingsError(f"{where}: the {table} backend has no options; leave it out")
         if table not in BACKENDS and table != backend:
             known = {"backend", "resource_limits", backend, *BACKENDS} - {*WITHOUT_OPTIONS}
-            raise SettingsError(f"{where}: unknown key; {hint(table, known)}")
+            raise SettingsError(f"{where}: unknown key; {did_you_mean(table, known)}")
         if option and table == backend:
             options[option] = expand_in(value, where)
     return options

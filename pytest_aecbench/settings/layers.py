@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_aecbench.documents.problems import hint, shown
+from pytest_aecbench.documents.problems import shown
 from pytest_aecbench.documents.strict import read_json, read_toml, read_yaml
 from pytest_aecbench.documents.variables import DotEnv, load_dotenv
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import read_text, shown_path
+from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
     from pytest_aecbench.settings import Settings
@@ -158,7 +159,9 @@ def user_layer() -> Layer:
 def check_user_value(key: str, value: object, where: str) -> str:
     """Return the value if a user's configuration can have it under this key."""
     if key not in USER_KEYS:
-        raise SettingsError(f"{where}: {shown(key)} is an unknown key; {hint(key, USER_KEYS)}")
+        raise SettingsError(
+            f"{where}: {shown(key)} is an unknown key; {did_you_mean(key, USER_KEYS)}"
+        )
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise SettingsError(f"{where}: {key}: {shown(value)} is not valid; use a path")
     return value

@@ -50,10 +50,10 @@ def task_digest(path: Path) -> str:
 def context_digest(path: Path) -> str:
     """Return the digest of a directory as a build context, in hexadecimal.
 
-    An image also holds modes and empty directories, so here these count too. What cannot be read
-    is an OSError.
+    An image also holds modes and empty directories, so here these count too. A missing
+    directory is an empty one; what cannot be read is an OSError.
     """
-    return _digest(_contents(path, _mode, directories=True))
+    return _digest(_contents(path, _mode, directories=True) if path.exists() else ())
 
 
 def _digest(contents: Iterable[tuple[str, str, bytes]]) -> str:

@@ -12,6 +12,7 @@ from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import BuildError
+from pytest_aecbench.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,7 +74,7 @@ def read_dockerfile(path: Path, base_env: Mapping[str, str] | None = None) -> Do
     reader = _Reader(BuildContext(path.parent), base_env or {})
     for line, keyword, rest in read_instructions(path):
         try:
-            reader.follow(keyword, rest, f"{name}:{line}: {_shorten(f'{keyword} {rest}')}")
+            reader.follow(keyword, rest, f"{name}:{line}: {shortened(f'{keyword} {rest}', 60)}")
         except ValueError as error:
             raise BuildError(f"{name}:{line}: {error}") from None
     if reader.stage is None:
@@ -99,10 +100,6 @@ def read_instructions(path: Path) -> list[tuple[int, str, str]]:
 
 def _name(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _instructions(lines: list[str]) -> Iterator[tuple[int, str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -17,7 +16,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from pytest_aecbench.documents.problems import dotted, hint, load_toml, model_problems, shown
+from pytest_aecbench.documents.problems import dotted, load_toml, model_problems, shown
+from pytest_aecbench.text import did_you_mean, nearest
 
 __all__ = [
     "AgentConfig",
@@ -283,6 +283,6 @@ def _foreign_keys(
 def _hint(name: str, table: type[_Table]) -> str | None:
     # Harbor's metadata is free text: only what looks like a slip there is worth a warning.
     free = table is MetadataConfig
-    if free and not difflib.get_close_matches(name, table.model_fields, n=1, cutoff=0.8):
+    if free and nearest(name, table.model_fields, cutoff=0.8) is None:
         return None
-    return hint(name, table.model_fields)
+    return did_you_mean(name, table.model_fields)

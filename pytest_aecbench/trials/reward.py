@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from pytest_aecbench.errors import VerifierError
 from pytest_aecbench.host.files import read_regular
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,8 +93,8 @@ def _last_lines(output: str) -> str:
     lines = output[-20_000:].rstrip().splitlines()[-_LAST_LINES:]
     if not lines:
         return "it printed nothing"
-    printable = ("".join(c if c.isprintable() else " " for c in line[:200]) for line in lines)
-    return "\n".join(("the last it printed:", *(f"  {line}" for line in printable)))
+    shown = (printable(line[:200].replace("\t", " ")) for line in lines)
+    return "\n".join(("the last it printed:", *(f"  {line}" for line in shown)))
 
 
 def _read(directory: Path) -> Reward:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 from contextlib import contextmanager, suppress
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import Agent, AgentLimits, AgentResult
 from pytest_aecbench.agents.stored import MARKER
-from pytest_aecbench.backends import ComputeBackend, Limits
+from pytest_aecbench.backends import ComputeBackend, Limits, accepts_limits
 from pytest_aecbench.backends.sandbox import Sandbox, await_health
 from pytest_aecbench.errors import AecBenchError, LedgerError, TransferError
 from pytest_aecbench.trials.reward import Reward, read_reward
@@ -58,7 +57,7 @@ def launch(
         lifetime_sec=trial.lifetime_sec,
     )
     # The protocol has no limits; our own backends and those that want them take them.
-    extra = {"limits": limits} if _accepts_limits(backend) else {}
+    extra = {"limits": limits} if accepts_limits(backend) else {}
     handle = backend.launch_trial(image_ref=image, workspace_dir=workspace_dir, **extra)
     sandbox = Sandbox(backend, handle, env)
     if config.healthcheck is not None:
@@ -68,11 +67,6 @@ def launch(
             sandbox.close()
             raise
     return sandbox
-
-
-def _accepts_limits(backend: ComputeBackend) -> bool:
-    parameters = inspect.signature(backend.launch_trial).parameters.values()
-    return any(p.name == "limits" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def stage_inputs(trial: Trial) -> None:

@@ -59,7 +59,7 @@ def test_set_and_reset_change_one_key_and_leave_the_others(aec_bench: Run, proje
     ("arguments", "line"),
     [
         (("set", "ledgr_root", "x"), "config set: 'ledgr_root' is an unknown key; did you mean"),
-        (("set", "backend", "x"), "config set: 'backend' is an unknown key; valid keys are"),
+        (("set", "backend", "x"), "config set: 'backend' is an unknown key; use one of"),
         (("set", "jobs_root", " "), "config set: jobs_root: ' ' is not valid; use a path"),
         (("reset", "jobs"), "config reset: 'jobs' is an unknown key; did you mean 'jobs_root'?"),
     ],

@@ -208,8 +208,7 @@ def test_a_backend_out_of_reach_is_passed_over_unless_named() -> None:
 def test_an_unknown_backend_is_one_line(aec_bench: Run) -> None:
     ended = aec_bench("reap", "--backend=dokcer")
     assert (ended.code, ended.out) == (2, "")
-    known = "daytona, docker, e2b, local, modal"
-    assert ended.err == f"aec-bench: --backend: 'dokcer' is not known; use one of {known}\n"
+    assert ended.err == "aec-bench: --backend: 'dokcer' is not known; did you mean 'docker'?\n"
 
 
 def test_a_ledger_that_cannot_be_read_keeps_no_other_from_being_cleaned(
@@ -225,3 +224,28 @@ def test_a_ledger_that_cannot_be_read_keeps_no_other_from_being_cleaned(
     assert ended.code == 0
     assert f"{tmp_path / 'file'}: passed over; " in ended.out
     assert [path.name for path in (own_machine / "runs").iterdir()] == ["bad.json"]
+
+
+OWN_BACKEND = """
+class Own:
+    @classmethod
+    def from_settings(cls, settings):
+        return cls()
+
+    def reap(self, dry_run=False):
+        return ["a bucket"]
+
+    build_environment = launch_trial = execute_trial = collect_outputs = teardown = reap
+"""
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_a_backend_of_the_projects_own_is_reaped_by_its_dotted_path(
+    aec_bench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_backend.py").write_text(OWN_BACKEND)
+    ended = aec_bench("reap", "--backend=own_backend.Own")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == "own_backend.Own: removed a bucket\n"

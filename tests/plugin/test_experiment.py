@@ -155,7 +155,7 @@ def test_disabled_verification_scores_nothing(anyhow: Project) -> None:
         ("compute: {local: {a: 1}}", "x.yaml: compute.local: the local backend has no options;"),
         (
             "compute: {lcal: {a: 1}}",
-            "x.yaml: compute.lcal: unknown key; valid keys are 'backend', '",
+            "x.yaml: compute.lcal: unknown key; use one of 'backend', '",
         ),
         (
             "compute: {resource_limit: {cpus: 1}}",

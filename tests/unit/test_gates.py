@@ -86,6 +86,7 @@ def test_a_gate_reads_with_free_spacing_and_is_written_back_the_same_way(
     assert parse_gate(normalised, "--aec-gate") == gate
 
 
+QUOTED = "'errors', 'mean', 'min', 'pass@K', 'pass^K', 'trials'"
 USE = "errors, mean, min, pass@K, pass^K, trials"
 FILTERS = "agent, difficulty, domain, task"
 SHARE = "expected a number from 0 to 1, such as 0.6 or 60%"
@@ -97,10 +98,10 @@ VALUE = "expected a word or a quoted string, with * for any text"
     [
         ("", 1, f"found the end; expected 'not', '(' or one of {USE}"),
         ("   ", 4, f"found the end; expected 'not', '(' or one of {USE}"),
-        ("meen>=0.6", 1, f"unknown metric 'meen'; did you mean 'mean'? Use one of {USE}"),
-        ("0.6<=mean", 1, f"unknown metric '0.6'; use one of {USE}"),
-        ("pass>=0.6", 1, f"unknown metric 'pass'; did you mean 'pass^K'? Use one of {USE}"),
-        ("Mean>=0.6", 1, f"unknown metric 'Mean'; did you mean 'mean'? Use one of {USE}"),
+        ("meen>=0.6", 1, "unknown metric 'meen'; did you mean 'mean'?"),
+        ("0.6<=mean", 1, f"unknown metric '0.6'; use one of {QUOTED}"),
+        ("pass>=0.6", 1, "unknown metric 'pass'; did you mean 'pass^K'?"),
+        ("Mean>=0.6", 1, "unknown metric 'Mean'; did you mean 'mean'?"),
         ("'mean'>=0.6", 1, f"found \"'mean'\"; expected 'not', '(' or one of {USE}"),
         ("mean>0 and or min>0", 12, f"found 'or'; expected 'not', '(' or one of {USE}"),
         *(
@@ -129,7 +130,7 @@ VALUE = "expected a word or a quoted string, with * for any text"
         ("mean>=0.6)", 10, "found ')'; expected 'and', 'or' or the end"),
         ("(mean>=0.6", 11, "found the end; expected 'and', 'or' or ')'"),
         ("mean[]>0", 6, f"found ']'; expected one of {FILTERS}"),
-        ("mean[agnt=x]>0", 6, f"unknown filter 'agnt'; did you mean 'agent'? Use one of {FILTERS}"),
+        ("mean[agnt=x]>0", 6, "unknown filter 'agnt'; did you mean 'agent'?"),
         ("mean[agent>x]>0", 11, "found '>'; expected '='"),
         ("mean[agent=]>0", 12, f"found ']'; {VALUE}"),
         ("mean[agent='']>0", 12, f"found \"''\"; {VALUE}"),

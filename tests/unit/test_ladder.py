@@ -179,7 +179,7 @@ def test_the_root_is_the_nearest_directory_upward_with_a_project_file(here: Path
     ("text", "problem"),
     [
         ("repetitons: 2", "repetitons: unknown key; did you mean 'repetitions'?"),
-        ("zzz: 2", "zzz: unknown key; valid keys are 'agents', 'compute', 'description', "),
+        ("zzz: 2", "zzz: unknown key; use one of 'agents', 'compute', 'description', "),
         ("tasks: {domain: [a]}", "tasks.domain: unknown key; did you mean 'domains'?"),
         ("tasks: {domains: []}", "tasks.domains: [] would select nothing; name some or leave"),
         ("tasks: {domains: civil}", "tasks.domains: 'civil' is not valid; use a list of strings"),
@@ -255,7 +255,7 @@ def test_a_bad_project_is_one_line(here: Path, text: str, problem: str) -> None:
     ("text", "problem"),
     [
         ('{"ledgr_root": "x"}', "'ledgr_root' is an unknown key; did you mean 'ledger_root'?"),
-        ('{"backend": "x"}', "'backend' is an unknown key; valid keys are 'datasets_root', "),
+        ('{"backend": "x"}', "'backend' is an unknown key; use one of 'datasets_root', "),
         ('{"ledger_root": 1}', "ledger_root: 1 is not valid; use a path"),
         ('{"ledger_root": ""}', "ledger_root: '' is not valid; use a path"),
     ],

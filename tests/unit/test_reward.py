@@ -229,7 +229,7 @@ def test_the_error_names_script_exit_code_last_lines_and_what_was_found(tmp_path
         f"bash /tests/test.sh (exit code 3): reward.txt: '1.5' is out of range; {TEXT}",
         "the last it printed:",
         *(f"  line {n}" for n in range(22, 31)),
-        "   [31mred [0m",
+        "  \ufffd[31mred\ufffd[0m",
     ]
 
 

@@ -380,14 +380,14 @@ def test_all_problems_are_told_at_once() -> None:
             "metadata.dificulty: unknown key; did you mean 'difficulty'?",
         ),
         ("[agent]\ntimeout = 5", "agent.timeout: unknown key; did you mean 'timeout_sec'?"),
-        ("[agent]\nzzz = 5", "agent.zzz: unknown key; valid keys are 'timeout_sec', 'user'"),
+        ("[agent]\nzzz = 5", "agent.zzz: unknown key; use one of 'timeout_sec', 'user'"),
         (
             "[enviroment]\ncpus = 1",
             "enviroment: unknown key; did you mean 'environment'?",
         ),
         (
             '[agent]\n"a\\nb" = 5',
-            r"agent.'a\nb': unknown key; valid keys are 'timeout_sec', 'user'",
+            r"agent.'a\nb': unknown key; use one of 'timeout_sec', 'user'",
         ),
         (
             "[environment]\ngpus = 2",

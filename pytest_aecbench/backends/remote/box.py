@@ -22,6 +22,7 @@ from pytest_aecbench.backends.shared.archives import ArchiveWriter, sandbox_path
 from pytest_aecbench.backends.shared.output import OUTPUT_CAP
 from pytest_aecbench.backends.shared.shell import check_environment
 from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
+from pytest_aecbench.text import joined_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -239,8 +240,7 @@ class Box:
         data = b"".join(self._content(word, name, content))
         if size <= OUTPUT_CAP:
             return data.decode("utf-8", "replace")
-        head, tail = (part.decode("utf-8", "replace") for part in (data[:_HALF], data[-_HALF:]))
-        return f"{head}\n[{size - 2 * _HALF} bytes left out]\n{tail}"
+        return joined_ends(data[:_HALF], data[-_HALF:], size - 2 * _HALF)
 
     def collect(self, logs: Path, workspace: Path) -> list[str]:
         """Bring ``/logs`` and the working directory home; return what was left out."""

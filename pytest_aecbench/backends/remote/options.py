@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,11 +33,7 @@ def read_options(
     for key, value in given.items():
         where = f"compute.{vendor}.{key}"
         if key not in kinds:
-            near = difflib.get_close_matches(key, kinds, 1)
-            right = (
-                f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(kinds))}"
-            )
-            raise SettingsError(f"{where}: is not known; {right}")
+            raise SettingsError(f"{where}: is not known; {did_you_mean(key, kinds)}")
         if not _fits(value, kinds[key]):
             raise SettingsError(f"{where}: {value!r} is not valid; use {_KINDS[kinds[key]]}")
     return dict(given)

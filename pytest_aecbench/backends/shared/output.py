@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pytest_aecbench.text import joined_ends
+
 __all__ = ["OUTPUT_CAP", "CappedOutput"]
 
 # Bytes kept of each stream, half from its head and half from its tail.
@@ -35,5 +37,4 @@ class CappedOutput:
         """Return what is kept, as text."""
         if not self.left_out:
             return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail[-_HALF:]))
-        return f"{head}\n[{self.left_out} bytes left out]\n{tail}"
+        return joined_ends(self._head, self._tail[-_HALF:], self.left_out)

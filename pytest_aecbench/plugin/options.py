@@ -10,13 +10,6 @@ if TYPE_CHECKING:
     import pytest
 
 
-def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Make our own hooks known."""
-    from pytest_aecbench.plugin import hooks
-
-    pluginmanager.add_hookspecs(hooks)
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--aec-…`` and ``aec_…``."""
     group = parser.getgroup("aecbench", "benchmark trials of AI agents (pytest-aecbench)")

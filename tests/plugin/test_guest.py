@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 HEAVY = ("pydantic", "yaml", "docker", "modal", "e2b", "daytona", "google.cloud", "xdist.dsession")
@@ -31,6 +33,54 @@ def test_nothing_heavy_is_imported_in_a_project_without_tasks(pytester: pytest.P
         """
     )
     pytester.runpytest_subprocess("-p", "no:hypothesispytest").assert_outcomes(passed=1)
+
+
+def test_nothing_is_imported_at_the_end_of_a_run_without_trials(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import sys
+
+        def pytest_unconfigure():
+            ours = {name for name in sys.modules if name.startswith("pytest_aecbench.")}
+            late = ("ledger.store", "ledger.record", "reports", "settings", "backends", "agents")
+            found = [name for name in ours if name.startswith(
+                tuple(f"pytest_aecbench.{one}" for one in late)
+            )]
+            standard = [name for name in ("fractions", "statistics") if name in sys.modules]
+            print("found:", found + standard)
+        """
+    )
+    pytester.makepyfile("def test_it(): pass")
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-s")
+    result.stdout.fnmatch_lines(["*found: []"])
+
+
+def test_no_entry_points_are_looked_through_for_our_modules(pytester: pytest.Pytester) -> None:
+    counting = """
+        import importlib.metadata as metadata
+        import runpy
+        import sys
+
+        real, calls = metadata.distributions, []
+
+        def counted(*args, **kwargs):
+            calls.append(args)
+            return real(*args, **kwargs)
+
+        metadata.distributions = counted
+        try:
+            runpy.run_module("pytest", run_name="__main__")
+        except SystemExit:
+            print("scans:", len(calls))
+        """
+    script = pytester.makepyfile(counting=counting)
+    pytester.makepyfile(test_it="def test_it(): pass")
+    scans = {}
+    for plugin in ("aecbench", "nosuchplugin"):
+        arguments = (script, "-p", f"no:{plugin}", "-p", "no:cacheprovider", "test_it.py")
+        scans[plugin] = pytester.run(sys.executable, *arguments).outlines[-1]
+    assert scans["nosuchplugin"].startswith("scans: ")
+    assert scans["aecbench"] == scans["nosuchplugin"]
 
 
 def test_nothing_is_written_in_a_project_without_tasks(pytester: pytest.Pytester) -> None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.plugin.dataset import dataset_of
-from pytest_aecbench.plugin.evaluate import stored_of, unique_names
+from pytest_aecbench.plugin.evaluate import unique_names
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import TaskDirectory, TaskFile, TaskTree, is_task
-from pytest_aecbench.plugin.state import is_configured, is_worker, refusal_of, settings_of
+from pytest_aecbench.plugin.state import is_configured, is_worker, settings_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse tasks that are not those of the run's dataset, before there are workers."""
     if is_configured(session.config) and not is_worker(session.config):
-        dataset_of(session.config)
+        _ = state_of(session.config).dataset
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Directory | None:
@@ -42,7 +41,7 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give the template its agents and repetitions, or its checks."""
     if isinstance(metafunc.definition.parent, TaskFile):
-        settings, stored = settings_of(metafunc.config), stored_of(metafunc.config)
+        settings, stored = settings_of(metafunc.config), state_of(metafunc.config).stored
         if settings.checks:
             metafunc.parametrize("check", settings.checks)
             return
@@ -58,7 +57,7 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Let wrong settings end the run in one line, though they are first needed in collection."""
     report = yield
-    if refusal := refusal_of(collector.config):
+    if refusal := state_of(collector.config).refusal:
         raise refusal
     return report
 
@@ -77,7 +76,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 
 def _outside_dataset(config: pytest.Config, trials: list[SandboxItem]) -> set[SandboxItem]:
-    dataset = dataset_of(config) if is_configured(config) else None
+    dataset = state_of(config).dataset if is_configured(config) else None
     if dataset is None:
         return set()
     tasks_root = settings_of(config).tasks_root

@@ -1,43 +1,26 @@
-"""The dataset of a run, the same in every process of it."""
+"""``--aec-dataset``: run the tasks of a dataset, as they were, and no others."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_aecbench.errors import TaskError, UserError
-from pytest_aecbench.plugin.state import is_worker, settings_of
 
 if TYPE_CHECKING:
     from pytest_aecbench.datasets.drift import DatasetInUse
+    from pytest_aecbench.settings import Settings
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["check_unchanged", "dataset_of", "handed_over"]
-
-_DATASET: pytest.StashKey[DatasetInUse | None] = pytest.StashKey()
+__all__ = ["check_unchanged", "find_dataset"]
 
 
-def dataset_of(config: pytest.Config) -> DatasetInUse | None:
-    """Return the dataset that the run is confined to, compared with the tasks on first use."""
-    if _DATASET not in config.stash:
-        config.stash[_DATASET] = _find(config)
-    return config.stash[_DATASET]
-
-
-def _find(config: pytest.Config) -> DatasetInUse | None:
-    # Imports are here because most runs have no dataset.
-    if is_worker(config):
-        # Not from the settings: what they name may by now have a higher version.
-        handed_over = getattr(config, "workerinput", {})["aecbench_dataset"]
-        if handed_over is None:
-            return None
-        from pytest_aecbench.datasets.drift import DatasetInUse
-
-        return DatasetInUse(**handed_over)
-    settings = settings_of(config)
+def find_dataset(settings: Settings) -> DatasetInUse | None:
+    """Read the dataset and compare it with the tasks; refuse tasks that differ."""
     if settings.dataset is None:
         return None
+    # Imported here because most runs have no dataset.
     from pytest_aecbench.datasets.drift import take
 
     try:
@@ -49,20 +32,6 @@ def _find(config: pytest.Config) -> DatasetInUse | None:
         )
     except UserError as error:
         raise pytest.UsageError(str(error)) from None
-
-
-def handed_over(config: pytest.Config) -> dict[str, Any] | None:
-    """Return what a worker needs to know of the dataset, in plain types."""
-    dataset = dataset_of(config)
-    if dataset is None:
-        return None
-    return {
-        "name": dataset.name,
-        "version": dataset.version,
-        "content_hash": dataset.content_hash,
-        "tasks": dataset.tasks,
-        "changes": dataset.changes,
-    }
 
 
 def check_unchanged(trial: Trial) -> None:

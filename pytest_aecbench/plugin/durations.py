@@ -1,4 +1,4 @@
-"""How long trials took of late, which is what planning and forecasts go by."""
+"""Past durations of trials, used to plan and to estimate the time left."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from contextlib import suppress
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-import pytest
-
 from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.ledger.store import Ledger
-from pytest_aecbench.plugin.state import settings_of
+from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 __all__ = ["TrialName", "past_duration"]
 
 RECENT_EXPERIMENTS = 10
-
-_PAST = pytest.StashKey[dict[tuple[str, str], float]]()
 
 
 class TrialName(NamedTuple):
@@ -41,11 +39,12 @@ class TrialName(NamedTuple):
 
 def past_duration(config: pytest.Config, trial: TrialName) -> float | None:
     """Return how long such a trial took in recent experiments; None where there was none."""
-    if _PAST not in config.stash:
-        config.stash[_PAST] = {}
+    state = state_of(config)
+    if state.past_durations is None:
+        state.past_durations = {}
         with suppress(LedgerError, OSError):  # what cannot be read is not known
-            config.stash[_PAST] = _past_durations(settings_of(config).ledger_root)
-    return config.stash[_PAST].get((trial.task_id, trial.agent))
+            state.past_durations = _past_durations(settings_of(config).ledger_root)
+    return state.past_durations.get((trial.task_id, trial.agent))
 
 
 def _past_durations(root: Path) -> dict[tuple[str, str], float]:

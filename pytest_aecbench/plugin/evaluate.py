@@ -1,4 +1,4 @@
-"""What an earlier experiment left, to be verified again."""
+"""``--aec-evaluate``: verify again what the agents of an earlier experiment left."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from pytest_aecbench.errors import LedgerError, SettingsError
 from pytest_aecbench.ledger.identity import agent_key, final_attempts
-from pytest_aecbench.plugin.state import is_worker, settings_of
+from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    import pytest
 
     from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.agents.stored import StoredAgent
@@ -24,18 +24,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Stored",
     "check",
-    "rows_of",
+    "find_rows",
     "stored_agent",
-    "stored_of",
     "stored_record",
     "summary_of",
     "unique_names",
 ]
 
 Row = tuple[str, dict[str, Any], int, str]  # task id, agent, repetition, trial id: plain types
-
-_ROWS = pytest.StashKey[list[Row]]()
-_STORED = pytest.StashKey["Stored"]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +42,13 @@ class Stored:
     repetitions: tuple[int, ...]
     trial_ids: dict[tuple[str, str, int], str]
 
-    def trial_id(self, task_id: str, agent: AgentSpec, repetition: int) -> str | None:
-        """Return the id of the record that holds this trial, if one does."""
-        return self.trial_ids.get((task_id, agent_key(agent), repetition))
-
-
-def stored_of(config: pytest.Config) -> Stored | None:
-    """Return what is evaluated, as it was when the run began; None where agents run."""
-    if settings_of(config).evaluate is None:
-        return None
-    if _STORED not in config.stash:
+    @classmethod
+    def from_rows(cls, rows: Sequence[Row]) -> Stored:
+        """Read the rows that ``find_rows`` returned."""
         from pytest_aecbench.agents.spec import AgentSpec
 
-        rows = rows_of(config)
         agents = {agent_key(agent := AgentSpec(**spec)): agent for _, spec, _, _ in rows}
-        config.stash[_STORED] = Stored(
+        return cls(
             agents=tuple(agents.values()),
             repetitions=tuple(sorted({repetition for _, _, repetition, _ in rows})),
             trial_ids={
@@ -68,20 +56,14 @@ def stored_of(config: pytest.Config) -> Stored | None:
                 for task_id, spec, repetition, trial_id in rows
             },
         )
-    return config.stash[_STORED]
+
+    def trial_id(self, task_id: str, agent: AgentSpec, repetition: int) -> str | None:
+        """Return the id of the record that holds this trial, if one does."""
+        return self.trial_ids.get((task_id, agent_key(agent), repetition))
 
 
-def rows_of(config: pytest.Config) -> list[Row]:
-    """Return the stored trials in a form that can be handed to workers."""
-    if _ROWS not in config.stash:
-        if is_worker(config):
-            config.stash[_ROWS] = getattr(config, "workerinput", {})["aecbench_stored"]
-        else:
-            config.stash[_ROWS] = _find(config)
-    return config.stash[_ROWS]
-
-
-def _find(config: pytest.Config) -> list[Row]:
+def find_rows(config: pytest.Config) -> list[Row]:
+    """Return the stored trials in plain types, which can be handed to workers."""
     settings = settings_of(config)
     if settings.evaluate is None:
         return []
@@ -130,10 +112,10 @@ def unique_names(agents: Iterable[AgentSpec]) -> list[str]:
 
 def summary_of(config: pytest.Config) -> str:
     """Return a line on what is evaluated, and on what cannot be because its task is gone."""
-    settings = settings_of(config)
-    gone = [row[0] for row in rows_of(config) if not _is_there(settings.tasks_root, row[0])]
+    settings, rows = settings_of(config), state_of(config).stored_rows
+    gone = [row[0] for row in rows if not _is_there(settings.tasks_root, row[0])]
     gone = [task_id for task_id in gone if not _is_there(settings.root, task_id)]
-    line = f"evaluating {settings.evaluate}, which has {len(rows_of(config))} trials"
+    line = f"evaluating {settings.evaluate}, which has {len(rows)} trials"
     if not gone:
         return line
     return f"{line}, {len(gone)} of them at tasks that are gone: {', '.join(sorted(set(gone)))}"
@@ -145,7 +127,7 @@ def _is_there(root: Path, task_id: str) -> bool:
 
 def stored_record(config: pytest.Config, trial: Trial) -> TrialRecord | None:
     """Return the record whose outputs the trial is about to verify again, if that is asked for."""
-    stored = stored_of(config)
+    stored = state_of(config).stored
     if stored is None:
         return None
     from pytest_aecbench.ledger.record import TrialRecord

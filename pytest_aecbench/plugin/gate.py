@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.plugin.results import results_of
-from pytest_aecbench.plugin.state import settings_of
+from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.reports.gates import Verdict
     from pytest_aecbench.reports.results import TrialResult
-
-_VERDICT: pytest.StashKey[Verdict] = pytest.StashKey()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,7 +28,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     verdict = _judge(config, trials)
     if verdict is None:
         return
-    config.stash[_VERDICT] = verdict
+    state_of(config).verdict = verdict
     passed = verdict.passed and not results.others_failed
     session.exitstatus = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
     _report_to_junit(config, verdict)
@@ -96,7 +94,7 @@ def pytest_terminal_summary(
         terminalreporter.section(f"aec: compared with {comparison.before}")
         for line in comparison_lines(comparison):
             terminalreporter.write_line(line)
-    verdict = config.stash.get(_VERDICT, None)
+    verdict = state_of(config).verdict
     if verdict is not None:
         terminalreporter.section(f"aec gate {'passed' if verdict.passed else 'failed'}")
         for line in verdict.lines:
@@ -132,15 +130,13 @@ def _write_summaries(
             terminalreporter.write_line(f"aec: {name}: cannot be written; {error.strerror}")
 
 
-_COMPARISON: pytest.StashKey[Comparison] = pytest.StashKey()
-
-
 def comparison_of(config: pytest.Config, trials: list[TrialResult]) -> Comparison | None:
     """Return how the run's trials compare with the baseline's, if there is one."""
     settings = settings_of(config)
     if settings.baseline is None:
         return None
-    if _COMPARISON not in config.stash:
+    state = state_of(config)
+    if state.comparison is None:
         # Imported here because most runs have no baseline.
         from pytest_aecbench.ledger.query import Query
         from pytest_aecbench.ledger.store import Ledger
@@ -148,9 +144,9 @@ def comparison_of(config: pytest.Config, trials: list[TrialResult]) -> Compariso
         from pytest_aecbench.reports.results import TrialResult
 
         records = Query().select(Ledger(settings.ledger_root).records(settings.baseline))
-        config.stash[_COMPARISON] = compare(
+        state.comparison = compare(
             map(TrialResult.from_record, records),
             trials,
             names=(settings.baseline, settings.experiment_id),
         )
-    return config.stash[_COMPARISON]
+    return state.comparison

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, TaskError, classify
-from pytest_aecbench.plugin.state import settings_of
+from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
     import pluggy
@@ -129,7 +129,7 @@ class TrialItem(SandboxItem):
     def setup(self) -> None:
         """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
         from pytest_aecbench.plugin import evaluate
-        from pytest_aecbench.plugin.dataset import check_unchanged, dataset_of
+        from pytest_aecbench.plugin.dataset import check_unchanged
         from pytest_aecbench.plugin.resume import reused_record
         from pytest_aecbench.trials.record import begin
         from pytest_aecbench.trials.trial import Trial
@@ -148,7 +148,7 @@ class TrialItem(SandboxItem):
                 self.repetition,
                 settings,
                 self.attempt,
-                dataset_of(self.config),
+                state_of(self.config).dataset,
             )
             self.trial.evaluates = evaluate.stored_record(self.config, self.trial)
             self.reused = reused_record(self.config, self.trial)

@@ -10,15 +10,12 @@ from pytest_aecbench.agents import AGENTS, Agent
 from pytest_aecbench.backends import BACKENDS, ComputeBackend, check_backend, make_backend
 from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.plugin.evaluate import stored_of
-from pytest_aecbench.plugin.state import settings_of
+from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
     from pytest_aecbench.agents.spec import AgentSpec
 
-__all__ = ["backend_of", "check_names", "concurrency_of", "made_backend", "make_agent"]
-
-_BACKEND = pytest.StashKey[ComputeBackend]()
+__all__ = ["backend_of", "check_names", "concurrency_of", "make_agent"]
 
 
 def check_names(config: pytest.Config) -> None:
@@ -27,7 +24,7 @@ def check_names(config: pytest.Config) -> None:
     try:
         if settings.backend not in BACKENDS:
             backend_of(config)
-        if stored_of(config) is not None:
+        if state_of(config).stored is not None:
             return  # whose agents do not run
         for spec in settings.agents:
             if spec.harness not in AGENTS:
@@ -38,14 +35,10 @@ def check_names(config: pytest.Config) -> None:
 
 def backend_of(config: pytest.Config) -> ComputeBackend:
     """Return this process's backend, made on first use."""
-    if _BACKEND not in config.stash:
-        config.stash[_BACKEND] = _make_backend(config)
-    return config.stash[_BACKEND]
-
-
-def made_backend(config: pytest.Config) -> ComputeBackend | None:
-    """Return this process's backend if it has been used."""
-    return config.stash.get(_BACKEND, None)
+    state = state_of(config)
+    if state.backend is None:
+        state.backend = _make_backend(config)
+    return state.backend
 
 
 def _make_backend(config: pytest.Config) -> ComputeBackend:

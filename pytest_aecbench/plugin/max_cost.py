@@ -8,14 +8,10 @@ import pytest
 
 from pytest_aecbench.plugin.items import TrialItem
 from pytest_aecbench.plugin.results import results_of
-from pytest_aecbench.plugin.state import settings_of
+from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-    from pytest_aecbench.host.runs import Spent
-
-_SPENT: pytest.StashKey[Spent] = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -36,7 +32,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     from pytest_aecbench.host.runs import spent
 
-    session.config.stash[_SPENT] = spent(settings_of(session.config).run_id)
+    state_of(session.config).spent = spent(settings_of(session.config).run_id)
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -45,7 +41,7 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say how many trials are left, why, and how to run them."""
-    results, spent = results_of(config), config.stash.get(_SPENT, None)
+    results, spent = results_of(config), state_of(config).spent
     if results is None or spent is None:
         return
     settings = settings_of(config)

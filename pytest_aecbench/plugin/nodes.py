@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_aecbench.errors import TaskError
-from pytest_aecbench.plugin.evaluate import stored_of
 from pytest_aecbench.plugin.items import CheckItem, SandboxItem, TrialItem
-from pytest_aecbench.plugin.state import is_first_worker, settings_of
+from pytest_aecbench.plugin.state import is_first_worker, settings_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -278,7 +277,7 @@ class TaskFile(pytest.Module):
             )
             for function in template
         ]
-        stored = stored_of(self.config)
+        stored = state_of(self.config).stored
         if stored is None or task is None:
             return items
         return [
@@ -289,14 +288,13 @@ class TaskFile(pytest.Module):
         ]
 
 
-_MARKERS = pytest.StashKey[dict[str, "pytest.MarkDecorator | None"]]()
 # Makes marks without looking each new name up among all that are registered.
 _MARK = pytest.MarkGenerator(_ispytest=True)
 
 
 def _marker(config: pytest.Config, name: str) -> pytest.MarkDecorator | None:
     """Return a registered marker of that name; None where it already means something else."""
-    markers = config.stash.setdefault(_MARKERS, {})
+    markers = state_of(config).markers
     if not markers:
         lines: list[str] = config.getini("markers")
         markers.update({line.partition(":")[0].partition("(")[0]: None for line in lines})

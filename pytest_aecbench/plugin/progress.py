@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 import pytest
 
 from pytest_aecbench.plugin.nodes import is_trial
-from pytest_aecbench.plugin.state import has_trials, is_retried, is_worker, settings_of
+from pytest_aecbench.plugin.results import is_retried
+from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -98,15 +99,13 @@ class Progress:
         # Imported here because a run without trials has no use for it.
         from pytest_aecbench.plugin.durations import TrialName, past_duration
         from pytest_aecbench.plugin.region import Region
-        from pytest_aecbench.plugin.resume import reusable_of
         from pytest_aecbench.plugin.standing import Standing
-        from pytest_aecbench.plugin.state import interrupts_of
 
         config = self.config
         standing = Standing(
             self._node_ids,
             lambda node_id: past_duration(config, TrialName.of(config, node_id)),
-            reusable=len(reusable_of(config)),
+            reusable=len(state_of(config).reusable),
             workers=config.getoption("numprocesses", None) or 1,
         )
         interval_sec = settings_of(config).progress_sec
@@ -118,7 +117,7 @@ class Progress:
         if stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
             if reporter.verbosity > -2:
                 self._region = region = Region(stream)
-                interrupts_of(config).last_acts.append(region.close)
+                state_of(config).interrupts.last_acts.append(region.close)
                 self._speak(REDRAW_SEC, lambda: region.draw(partial(self._lines, standing)))
         elif reporter.verbosity >= 0:
             self._speak(interval_sec, lambda: _write_line(reporter, stream, standing.line()))

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_aecbench.errors import AecBenchError, LedgerError
 from pytest_aecbench.plugin.items import SandboxItem, TrialItem
-from pytest_aecbench.plugin.state import has_trials, interrupts_of, is_worker, settings_of
+from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,7 +37,7 @@ def pytest_runtest_makereport(
     known = call.when == "call" or (call.when == "setup" and report.failed)
     if known and not report.skipped:
         try:
-            with interrupts_of(item.config).held_back():
+            with state_of(item.config).interrupts.held_back():
                 _keep(item, call)
         except LedgerError as error:
             _stop(item, report, error)
@@ -79,7 +79,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     """Let a sandbox be removed as a whole, also when the run is told to end meanwhile."""
     if not isinstance(item, TrialItem):
         return (yield)
-    with interrupts_of(item.config).held_back():
+    with state_of(item.config).interrupts.held_back():
         return (yield)
 
 
@@ -99,9 +99,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
-    from pytest_aecbench.plugin.lookup import made_backend
-
-    backend = made_backend(config)
+    backend = state_of(config).backend
     if close := getattr(backend, "close", None):
         close()
     if is_worker(config):

@@ -7,14 +7,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
-from pytest_aecbench.plugin.state import has_trials, is_retried, settings_of
+from pytest_aecbench.plugin.state import has_trials, settings_of
 
 if TYPE_CHECKING:
     import pytest
 
     from pytest_aecbench.reports.results import TrialResult
 
-__all__ = ["Results", "is_crash", "results_of"]
+__all__ = ["Results", "is_crash", "is_retried", "results_of"]
 
 _NAME = "aecbench-results"
 
@@ -22,6 +22,11 @@ _NAME = "aecbench-results"
 def is_crash(report: pytest.CollectReport | pytest.TestReport) -> bool:
     """Tell whether the report is of a trial or check whose worker died."""
     return report.when == "???" and needs_sandbox(report.nodeid)
+
+
+def is_retried(report: pytest.CollectReport | pytest.TestReport) -> bool:
+    """Tell whether the report is of an attempt after which there was another."""
+    return str(report.outcome) == "retried"
 
 
 def results_of(config: pytest.Config) -> Results | None:

@@ -1,34 +1,23 @@
-"""What an earlier run of the experiment has settled, so that nothing is paid for twice."""
+"""``--aec-resume``: reuse what an earlier run of the experiment has settled."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from pytest_aecbench.plugin.state import is_worker, settings_of
+from pytest_aecbench.plugin.state import state_of
 
 if TYPE_CHECKING:
+    import pytest
+
     from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.settings import Settings
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["reusable_of", "reused_record"]
-
-_REUSABLE = pytest.StashKey[dict[str, str]]()
+__all__ = ["find_reusable", "reused_record"]
 
 
-def reusable_of(config: pytest.Config) -> dict[str, str]:
-    """Return the ids of reusable records by trial key, as they were when the run began."""
-    if _REUSABLE not in config.stash:
-        if is_worker(config):
-            config.stash[_REUSABLE] = getattr(config, "workerinput", {})["aecbench_reusable"]
-        else:
-            config.stash[_REUSABLE] = _find(config)
-    return config.stash[_REUSABLE]
-
-
-def _find(config: pytest.Config) -> dict[str, str]:
-    settings = settings_of(config)
+def find_reusable(settings: Settings) -> dict[str, str]:
+    """Return the ids of the records that need not be earned again, by trial key."""
     if not settings.resume or settings.rerun == "all":
         return {}
     from pytest_aecbench.ledger.identity import final_attempts
@@ -44,7 +33,7 @@ def _find(config: pytest.Config) -> dict[str, str]:
 
 def reused_record(config: pytest.Config, trial: Trial) -> TrialRecord | None:
     """Return the record to reuse instead of running the trial, if there is one."""
-    reusable = reusable_of(config)
+    reusable = state_of(config).reusable
     if not reusable or (trial_id := reusable.get(trial.key)) is None:
         return None
     from pytest_aecbench.ledger.record import TrialRecord

@@ -13,14 +13,12 @@ from _pytest.runner import runtestprotocol  # the way for plugins that run a tes
 from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import needs_sandbox
-from pytest_aecbench.plugin.state import settings_of
+from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
     from xdist.scheduler.load import LoadScheduling
 
 MAX_DELAY_SEC = 60.0
-
-_CRASHES = pytest.StashKey[dict[str, int]]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,7 +65,7 @@ def pytest_handlecrashitem(
         journal.recover(settings_of(config).ledger_root)
     if _has_reward(config, crashitem):
         return  # it died of what came after, so there is nothing to try again
-    crashes = config.stash.setdefault(_CRASHES, {})
+    crashes = state_of(config).crashes
     crashes[crashitem] = crashes.get(crashitem, 0) + 1
     if crashes[crashitem] <= settings_of(config).retries:
         report.outcome = "retried"  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Between collection and the first trial: checks that nothing is spent in vain, and hand-over."""
+"""The session of a run: checks before the first trial, the header, signals, xdist's workers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.errors import AecBenchError, SettingsError, TaskError
-from pytest_aecbench.plugin.dataset import dataset_of, handed_over
-from pytest_aecbench.plugin.evaluate import rows_of, summary_of
+from pytest_aecbench.errors import AecBenchError, LedgerError, SettingsError, TaskError
+from pytest_aecbench.plugin.evaluate import summary_of
 from pytest_aecbench.plugin.items import SandboxItem
-from pytest_aecbench.plugin.nodes import needs_sandbox
-from pytest_aecbench.plugin.resume import reusable_of
-from pytest_aecbench.plugin.state import (
-    expect_trials,
-    freeze,
-    has_trials,
-    interrupts_of,
-    is_worker,
-    settings_of,
-)
+from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
+from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -30,8 +21,7 @@ if TYPE_CHECKING:
     from xdist.scheduler.load import LoadScheduling
     from xdist.workermanage import WorkerController
 
-
-_WORKERS = pytest.StashKey[set["WorkerController"]]()
+    from pytest_aecbench.settings import Settings
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -41,29 +31,29 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if config.option.collectonly or config.option.setupplan:
         return
     if any(isinstance(item, SandboxItem) for item in session.items):
-        interrupts_of(config).listen()
+        state_of(config).interrupts.listen()
         if is_worker(config):
-            expect_trials(config)
+            state_of(config).has_trials = True
         else:
-            _check(config, [item.nodeid for item in session.items])
+            _start(config, [item.nodeid for item in session.items])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Tell workers that the run is stopped, who would hear of it only seconds later."""
+    """Tell workers at once that the run is stopped; xdist would tell them seconds later."""
     if has_trials(session.config) and exitstatus == pytest.ExitCode.INTERRUPTED:
         _signal_workers(session.config, signal.SIGINT)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave signals to whoever had them before."""
+    """Restore the previous signal handlers."""
     if has_trials(config):
-        interrupts_of(config).ignore()
+        state_of(config).interrupts.ignore()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Set pytest-timeout above all deadlines of a trial, for the case that one of them fails."""
+    """Set pytest-timeout above all deadlines of a trial, in case one of them fails."""
     config = item.config
     if (
         isinstance(item, SandboxItem)
@@ -81,22 +71,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_xdist_node_collection_finished(node: WorkerController, ids: Sequence[str]) -> None:
     """Check what trials need, where workers run them."""
     if not has_trials(node.config) and any(map(needs_sandbox, ids)):
-        interrupts = interrupts_of(node.config)
+        interrupts = state_of(node.config).interrupts
         interrupts.last_acts.append(partial(_signal_workers, node.config, signal.SIGKILL))
         interrupts.listen()
-        _check(node.config, ids)
+        _start(node.config, ids)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodeready(node: WorkerController) -> None:
-    """Take note of a worker."""
-    node.config.stash.setdefault(_WORKERS, set()).add(node)
+    """Remember a worker, which may have to be signalled."""
+    state_of(node.config).workers.add(node)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController) -> None:
-    """Forget a worker, whose number may come to mean another process."""
-    node.config.stash.setdefault(_WORKERS, set()).discard(node)
+    """Forget a worker, because its process id may come to mean another process."""
+    state_of(node.config).workers.discard(node)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -112,15 +102,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadSched
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
     """Tell each worker, also one that replaces another, which run it belongs to."""
-    config, told = node.config, node.workerinput
-    told.update(aecbench={}, aecbench_reusable={}, aecbench_dataset=None, aecbench_stored=[])
-    with suppress(pytest.UsageError):  # said if there turn out to be trials
-        told.update(
-            aecbench=freeze(config),
-            aecbench_reusable=reusable_of(config),
-            aecbench_dataset=handed_over(config),
-            aecbench_stored=rows_of(config),
-        )
+    state_of(node.config).tell(node)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -131,71 +113,127 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 
 
 def _signal_workers(config: pytest.Config, number: signal.Signals) -> None:
-    for node in config.stash.get(_WORKERS, ()):
+    for node in state_of(config).workers:
         # Neither xdist nor execnet tells; without it, workers end by themselves after a while.
         popen = getattr(getattr(node.gateway, "_io", None), "popen", None)
         if popen is not None and popen.poll() is None:
             popen.send_signal(number)
 
 
-def _check(config: pytest.Config, node_ids: Sequence[str]) -> None:
-    """Refuse the run, in one line, while nothing has been spent on it."""
-    from pytest_aecbench.host import runs
-    from pytest_aecbench.ledger import journal
-    from pytest_aecbench.ledger.store import CHECKS, Ledger
-    from pytest_aecbench.plugin import plan
-    from pytest_aecbench.plugin.lookup import backend_of
-    from pytest_aecbench.settings.experiment import experiment_yaml
-    from pytest_aecbench.trials.stages import check_space
-
-    settings = settings_of(config)
+def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
+    """Check everything that trials need, open the run, and say what it is."""
     try:
-        backend = backend_of(config)
-        if preflight := getattr(backend, "preflight", None):
-            preflight()
-        if examine := getattr(backend, "examine", None):
-            paths = {node_id.partition("::")[0] for node_id in node_ids if needs_sandbox(node_id)}
-            examine([(config.rootpath / path).parent for path in sorted(paths)])
-        if settings.keep != "none" and not hasattr(backend, "keep"):
-            raise SettingsError(f"--aec-keep: {settings.backend} keeps no sandboxes; leave it out")
-        if reap := getattr(backend, "reap", None):
-            reap()
-        ledger = Ledger(settings.ledger_root)
-        ledger.check_writable(CHECKS if settings.checks else settings.experiment_id)
-        check_space(settings.jobs_root)
-        if not settings.checks:
-            experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
-            ledger.keep_experiment(settings.experiment_id, experiment)
-        plan.freeze(config, node_ids, _order(config, node_ids))
-        left_behind = journal.recover(settings.ledger_root)
-        runs.begin(settings.run_id, settings.ledger_root)
+        _preflight(config, node_ids)
+        recovered = _open_run(config, node_ids)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
-    expect_trials(config)
+    state_of(config).has_trials = True
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and settings.notes:
+    if reporter is not None:
+        _write_header(config, reporter, recovered)
+
+
+def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
+    """Refuse the run, in one line, while nothing has been spent on it."""
+    from pytest_aecbench.ledger.store import CHECKS, Ledger
+    from pytest_aecbench.plugin.lookup import backend_of
+    from pytest_aecbench.trials.stages import check_space
+
+    settings, backend = settings_of(config), backend_of(config)
+    if preflight := getattr(backend, "preflight", None):
+        preflight()
+    if examine := getattr(backend, "examine", None):
+        paths = {node_id.partition("::")[0] for node_id in node_ids if needs_sandbox(node_id)}
+        examine([(config.rootpath / path).parent for path in sorted(paths)])
+    if settings.keep != "none" and not hasattr(backend, "keep"):
+        right = "leave the option out"
+        raise SettingsError(f"--aec-keep: {settings.backend} cannot keep sandboxes; {right}")
+    ledger = Ledger(settings.ledger_root)
+    ledger.check_writable(CHECKS if settings.checks else settings.experiment_id)
+    check_space(settings.jobs_root)
+
+
+def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
+    """Clean up after dead runs and put this one on record; return how many trials were recovered.
+
+    The plan, the order of trials and the experiment are fixed here, once for all workers.
+    """
+    from pytest_aecbench.host import runs
+    from pytest_aecbench.ledger import journal
+    from pytest_aecbench.ledger.store import Ledger
+    from pytest_aecbench.plugin.lookup import backend_of
+    from pytest_aecbench.settings.experiment import experiment_yaml
+
+    settings, state = settings_of(config), state_of(config)
+    if reap := getattr(backend_of(config), "reap", None):
+        reap()
+    state.order = _order(config, node_ids)
+    if not settings.checks:
+        experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
+        Ledger(settings.ledger_root).keep_experiment(settings.experiment_id, experiment)
+        trials = [node_ids[number] for number in state.order if is_trial(node_ids[number])]
+        _write_plan(settings, trials, state.reusable)
+    recovered = journal.recover(settings.ledger_root)
+    runs.begin(settings.run_id, settings.ledger_root)
+    return len(recovered)
+
+
+def _write_plan(settings: Settings, trials: list[str], reused: dict[str, str]) -> None:
+    """Write down which trials the run is going to make, beside its files."""
+    import json
+    from datetime import datetime, timezone
+
+    from pytest_aecbench.host.files import whole
+
+    plan = {
+        "schema_version": 1,
+        "run_id": settings.run_id,
+        "experiment_id": settings.experiment_id,
+        "created_at": datetime.now(timezone.utc).isoformat(),
+        "backend": settings.backend,
+        "agents": [agent.name for agent in settings.agents],
+        "repetitions": settings.repetitions,
+        "trials": trials,
+        "reused": reused,
+    }
+    path = settings.jobs_root / settings.experiment_id / f"{settings.run_id}.plan.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole(path) as file:
+            file.write(json.dumps(plan, indent=2).encode())
+    except OSError as error:
+        raise LedgerError(f"{path}: cannot be written, {error.strerror}") from None
+
+
+def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, recovered: int) -> None:
+    """Say what the run is, and what is odd about it."""
+    from pytest_aecbench.plugin.lookup import backend_of
+
+    settings, state = settings_of(config), state_of(config)
+    if settings.notes:
         reporter.ensure_newline()
         for note in settings.notes:
             reporter.write_line(f"aec: warning: {note}", yellow=True)
-    if reporter is not None and reporter.verbosity >= 0:
-        describe = getattr(backend, "describe", None)
-        if reporter._tw.width_of_current_line:  # such as xdist's, on a terminal
-            reporter.write_line("")
-        if not settings.checks:
-            known_as = (settings.experiment_id, settings.experiment_name, settings.project_name)
-            reporter.write_line(f"aec: experiment {', '.join(name for name in known_as if name)}")
-        reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
-        if (dataset := dataset_of(config)) is not None:
-            reporter.write_line(f"aec: dataset {dataset}, tasks in it {len(dataset.tasks)}")
-            for change in dataset.changes:
-                reporter.write_line(f"aec: not as in the dataset: {change}")
-        if settings.resume:
-            count = len(reusable_of(config))
-            reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")
-        if settings.evaluate is not None:
-            reporter.write_line(f"aec: {summary_of(config)}")
-        if left_behind:
-            reporter.write_line(f"aec: recorded {len(left_behind)} trials that died with their run")
+    if reporter.verbosity < 0:
+        return
+    if reporter._tw.width_of_current_line:  # such as xdist's, on a terminal
+        reporter.write_line("")
+    if not settings.checks:
+        names = (settings.experiment_id, settings.experiment_name, settings.project_name)
+        reporter.write_line(f"aec: experiment {', '.join(name for name in names if name)}")
+    describe = getattr(backend_of(config), "describe", None)
+    reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
+    if state.dataset is not None:
+        reporter.write_line(f"aec: dataset {state.dataset}, tasks in it {len(state.dataset.tasks)}")
+        for change in state.dataset.changes:
+            reporter.write_line(f"aec: not as in the dataset: {change}")
+    if settings.resume:
+        count = len(state.reusable)
+        reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")
+    if settings.evaluate is not None:
+        reporter.write_line(f"aec: {summary_of(config)}")
+    if recovered:
+        reporter.write_line(f"aec: recorded {recovered} trials that died with their run")
 
 
 def _order(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:

@@ -1,7 +1,10 @@
-"""The settings of a pytest run, from its options, ini keys and configuration files."""
+"""The state of a run in one process: its settings, and what its modules tell one another."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +13,27 @@ import pytest
 from pytest_aecbench.host.signals import Interrupts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xdist.workermanage import WorkerController
+
+    from pytest_aecbench.backends import ComputeBackend
+    from pytest_aecbench.datasets.drift import DatasetInUse
+    from pytest_aecbench.host.runs import Spent
+    from pytest_aecbench.plugin.evaluate import Row, Stored
+    from pytest_aecbench.reports.comparison import Comparison
+    from pytest_aecbench.reports.gates import Verdict
     from pytest_aecbench.settings import Settings
     from pytest_aecbench.settings.layers import Layer
 
 __all__ = [
-    "expect_trials",
-    "freeze",
+    "RunState",
     "has_trials",
-    "interrupts_of",
     "is_configured",
     "is_first_worker",
-    "is_retried",
     "is_worker",
-    "refusal_of",
     "settings_of",
+    "state_of",
 ]
 
 # setting -> option, ini key
@@ -63,101 +73,138 @@ _KEYS = {
     "show_config": ("--aec-show-config", None),
 }
 
-_SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
-_REFUSAL = pytest.StashKey[pytest.UsageError]()
+_HANDOVER = "aecbench"
+
+
+class RunState:
+    """What the plugin's modules know of the run, worked out on first use.
+
+    A worker is told what the controller worked out, because files may have changed since.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._told: Mapping[str, Any] | None = getattr(config, "workerinput", {}).get(_HANDOVER)
+        self.interrupts = Interrupts(hurries=not is_worker(config))
+        self.refusal: pytest.UsageError | None = None
+        self.has_trials = False
+        self.order: list[int] = []  # the places, among all tests, of those that run
+        self.backend: ComputeBackend | None = None
+        self.workers: set[WorkerController] = set()
+        self.crashes: dict[str, int] = {}
+        self.past_durations: dict[tuple[str, str], float] | None = None
+        self.markers: dict[str, pytest.MarkDecorator | None] = {}
+        self.comparison: Comparison | None = None
+        self.verdict: Verdict | None = None
+        self.spent: Spent | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the run is asked to do."""
+        if self._told is None:
+            return _resolve(self._config)
+        from pytest_aecbench.settings import resolve
+
+        # Nothing, where the settings are wrong: the controller refuses the run if it has trials.
+        frozen = dict(self._told.get("settings", {}))
+        root = Path(frozen.pop("root", self._config.rootpath))
+        return resolve(root, frozen.pop("given", {}), **frozen)
+
+    @cached_property
+    def reusable(self) -> dict[str, str]:
+        """The ids of reusable records by trial key, as they were when the run began."""
+        if self._told is not None:
+            return dict(self._told.get("reusable", {}))
+        from pytest_aecbench.plugin.resume import find_reusable
+
+        return find_reusable(settings_of(self._config))
+
+    @cached_property
+    def dataset(self) -> DatasetInUse | None:
+        """The dataset that the run is confined to, compared with the tasks."""
+        if self._told is None:
+            from pytest_aecbench.plugin.dataset import find_dataset
+
+            return find_dataset(settings_of(self._config))
+        # Not from the settings: what they name may have a higher version by now.
+        if (told := self._told.get("dataset")) is None:
+            return None
+        from pytest_aecbench.datasets.drift import DatasetInUse
+
+        return DatasetInUse(**told)
+
+    @cached_property
+    def stored_rows(self) -> list[Row]:
+        """The stored trials that ``--aec-evaluate`` verifies again, in plain types."""
+        if self._told is not None:
+            return list(self._told.get("stored_rows", []))
+        from pytest_aecbench.plugin.evaluate import find_rows
+
+        return find_rows(self._config)
+
+    @cached_property
+    def stored(self) -> Stored | None:
+        """The stored trials by agent and repetition; None where agents run."""
+        if settings_of(self._config).evaluate is None:
+            return None
+        from pytest_aecbench.plugin.evaluate import Stored
+
+        return Stored.from_rows(self.stored_rows)
+
+    def handover(self) -> dict[str, Any]:
+        """Return what workers are told, in plain types."""
+        settings, dataset = settings_of(self._config), self.dataset
+        return {
+            "settings": {
+                "root": str(settings.root),
+                "given": dict(settings.given),
+                "experiment_id": settings.experiment_id,
+                "run_id": settings.run_id,
+                "secret_names": settings.secret_names,
+            },
+            "reusable": self.reusable,
+            "dataset": dataset and asdict(dataset),
+            "stored_rows": self.stored_rows,
+        }
+
+    def tell(self, node: WorkerController) -> None:
+        """Hand over to a worker; nothing, where the settings are wrong."""
+        node.workerinput[_HANDOVER] = {}
+        with suppress(pytest.UsageError):  # said if there turn out to be trials
+            node.workerinput[_HANDOVER] = self.handover()
+
+
+_STATE = pytest.StashKey[RunState]()
+
+
+def state_of(config: pytest.Config) -> RunState:
+    """Return the state of the run in this process."""
+    if _STATE not in config.stash:
+        config.stash[_STATE] = RunState(config)
+    return config.stash[_STATE]
 
 
 def settings_of(config: pytest.Config) -> Settings:
-    """Return the run's settings, resolving them on first use; a mistake is a usage error."""
-    if _SETTINGS not in config.stash:
-        # Imported here because most pytest runs have no use for it.
-        from pytest_aecbench.errors import SettingsError
+    """Return the run's settings; a mistake in them is a usage error."""
+    # Imported here because most pytest runs have no use for it.
+    from pytest_aecbench.errors import SettingsError
 
-        try:
-            config.stash[_SETTINGS] = _thaw(config) if is_worker(config) else _resolve(config)
-        except SettingsError as error:
-            config.stash[_REFUSAL] = pytest.UsageError(*str(error).splitlines())
-            raise config.stash[_REFUSAL] from None
-    return config.stash[_SETTINGS]
-
-
-def refusal_of(config: pytest.Config) -> pytest.UsageError | None:
-    """Return what was wrong with the settings, once they were asked for."""
-    return config.stash.get(_REFUSAL, None)
+    state = state_of(config)
+    try:
+        return state.settings
+    except SettingsError as error:
+        state.refusal = pytest.UsageError(*str(error).splitlines())
+        raise state.refusal from None
 
 
-def _resolve(config: pytest.Config) -> Settings:
-    from pytest_aecbench.documents.variables import DotEnv, load_dotenv
-    from pytest_aecbench.settings import layers, resolve
-
-    options, ini = _options(config), _ini_keys(config)
-    root = layers.find_root(config.rootpath)
-    dotenv = DotEnv()
-    if root or options or ini:  # not in a project that has nothing to do with us
-        dotenv = load_dotenv(root or config.rootpath)
-        config.add_cleanup(dotenv.unload)
-    project = layers.project_layer(root) if root else {}
-    experiment = {}
-    if path := options.get("experiment"):
-        experiment = layers.experiment_layer(config.invocation_params.dir / str(path[0]))
-    return resolve(
-        root or config.rootpath,
-        {**layers.user_layer(), **ini, **project, **experiment, **options},
-        secret_names=dotenv.secret,
-        notes=layers.conflicts(ini, project),
-    )
-
-
-def freeze(config: pytest.Config) -> dict[str, Any]:
-    """Return the settings as workers get them, who read no file: it may have changed since."""
-    settings = settings_of(config)
-    return {
-        "root": str(settings.root),
-        "given": dict(settings.given),
-        "experiment_id": settings.experiment_id,
-        "run_id": settings.run_id,
-        "secret_names": settings.secret_names,
-    }
-
-
-def _thaw(config: pytest.Config) -> Settings:
-    from pytest_aecbench.settings import resolve
-
-    # Nothing, where the settings are wrong: the controller refuses the run if it has trials.
-    frozen = dict(getattr(config, "workerinput", {})["aecbench"])
-    root = Path(frozen.pop("root", config.rootpath))
-    return resolve(root, frozen.pop("given", {}), **frozen)
+def has_trials(config: pytest.Config) -> bool:
+    """Tell whether trials are or were run, here or in workers."""
+    return state_of(config).has_trials
 
 
 def is_configured(config: pytest.Config) -> bool:
     """Tell whether the user set anything of ours, which makes it worth checking early."""
     return bool(_options(config) or _ini_keys(config))
-
-
-_INTERRUPTS = pytest.StashKey[Interrupts]()
-
-
-def interrupts_of(config: pytest.Config) -> Interrupts:
-    """Return the run's interrupts, which have no effect until they are listened to."""
-    return config.stash.setdefault(_INTERRUPTS, Interrupts(hurries=not is_worker(config)))
-
-
-_HAS_TRIALS = pytest.StashKey[bool]()
-
-
-def expect_trials(config: pytest.Config) -> None:
-    """Note that trials are going to be run, here or in workers."""
-    config.stash[_HAS_TRIALS] = True
-
-
-def has_trials(config: pytest.Config) -> bool:
-    """Tell whether trials are or were run."""
-    return config.stash.get(_HAS_TRIALS, False)
-
-
-def is_retried(report: pytest.CollectReport | pytest.TestReport) -> bool:
-    """Tell whether the report is of an attempt after which there was another."""
-    return str(report.outcome) == "retried"
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -198,3 +245,25 @@ def _ini(config: pytest.Config, key: str) -> object:
 
 def _is_set(value: object) -> bool:
     return not (value is None or value is False or value == [] or value == "")
+
+
+def _resolve(config: pytest.Config) -> Settings:
+    from pytest_aecbench.documents.variables import DotEnv, load_dotenv
+    from pytest_aecbench.settings import layers, resolve
+
+    options, ini = _options(config), _ini_keys(config)
+    root = layers.find_root(config.rootpath)
+    dotenv = DotEnv()
+    if root or options or ini:  # not in a project that has nothing to do with us
+        dotenv = load_dotenv(root or config.rootpath)
+        config.add_cleanup(dotenv.unload)
+    project = layers.project_layer(root) if root else {}
+    experiment = {}
+    if path := options.get("experiment"):
+        experiment = layers.experiment_layer(config.invocation_params.dir / str(path[0]))
+    return resolve(
+        root or config.rootpath,
+        {**layers.user_layer(), **ini, **project, **experiment, **options},
+        secret_names=dotenv.secret,
+        notes=layers.conflicts(ini, project),
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.plugin.results import Results, is_crash, results_of
-from pytest_aecbench.plugin.state import is_retried, is_worker, settings_of
+from pytest_aecbench.plugin.results import Results, is_crash, is_retried, results_of
+from pytest_aecbench.plugin.state import is_worker, settings_of
 
 if TYPE_CHECKING:
     import pytest

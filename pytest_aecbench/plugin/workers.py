@@ -14,8 +14,7 @@ from xdist.scheduler.load import LoadScheduling
 from pytest_aecbench.errors import TaskError
 from pytest_aecbench.plugin.durations import TrialName, past_duration
 from pytest_aecbench.plugin.nodes import needs_sandbox
-from pytest_aecbench.plugin.plan import order_of
-from pytest_aecbench.plugin.state import settings_of
+from pytest_aecbench.plugin.state import settings_of, state_of
 from pytest_aecbench.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no typ
                 return
             node_ids = next(iter(collections))
             self.collection = node_ids
-            self.pending[:] = order_of(self.config)
+            self.pending[:] = state_of(self.config).order
             for node in self.nodes:  # the longest of all, before anything waits behind them
                 self._deal(node)
         for node in reversed(self.nodes):

@@ -17,7 +17,7 @@ TELL = """
     def pytest_configure(config):
         handed = getattr(config, "workerinput", None)
         if handed is not None:
-            told = {key: handed[key] for key in ("aecbench", "aecbench_reusable")}
+            told = {"aecbench": handed["aecbench"]}
             (config.rootpath / f"told-{handed['workerid']}.json").write_text(json.dumps(told))
     """
 
@@ -64,9 +64,9 @@ def test_a_worker_that_replaces_another_is_told_the_same(project: Project, secon
     assert len(told) == 3, output
     first = told["told-gw0.json"]
     assert all(each == first for each in told.values())
-    assert first["aecbench_reusable"] == {known["trial_key"]: known["trial_id"]}
-    plan_file = project.path / f"jobs/mine/{first['aecbench']['run_id']}.plan.json"
+    assert first["aecbench"]["reusable"] == {known["trial_key"]: known["trial_id"]}
+    plan_file = project.path / f"jobs/mine/{first['aecbench']['settings']['run_id']}.plan.json"
     plan = json.loads(plan_file.read_text())
-    assert plan["reused"] == first["aecbench_reusable"]
-    assert plan["experiment_id"] == first["aecbench"]["experiment_id"]
+    assert plan["reused"] == first["aecbench"]["reusable"]
+    assert plan["experiment_id"] == first["aecbench"]["settings"]["experiment_id"]
     assert {record["run_id"] for record in project.records()} == {known["run_id"], plan["run_id"]}

@@ -51,6 +51,7 @@ def test_tasks_are_sound_by_rewriting_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_a_task_is_sound_in_containers(tmp_path: Path) -> None:
     found = check(tmp_path, "tasks/building/egress-width", "--aec-check", "--aec-backend=docker")
     assert skipped(found) == set()
@@ -58,6 +59,7 @@ def test_a_task_is_sound_in_containers(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_no_exploit_pays_in_containers(tmp_path: Path) -> None:
     found = check(tmp_path, *some_tasks(), "--aec-check=exploits", "--aec-backend=docker")
     assert skipped(found) <= {"exploit:preload"}
@@ -65,6 +67,7 @@ def test_no_exploit_pays_in_containers(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_an_image_that_cannot_be_built_is_a_finding_of_its_check_alone(tmp_path: Path) -> None:
     dockerfile = "FROM python:3.11-slim\nRUN exit 3\n"
     write_task(tmp_path / "tasks/a", {"environment/Dockerfile": dockerfile})
@@ -74,6 +77,7 @@ def test_an_image_that_cannot_be_built_is_a_finding_of_its_check_alone(tmp_path:
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_what_an_image_brings_along_is_found_wherever_it_is(tmp_path: Path) -> None:
     copies = {
         "environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /workspace\nCOPY a.gz /srv/\n"

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.shipped import EXPECTED, rewards
 from tests.project import Project
 
-pytestmark = pytest.mark.needs("docker")
+pytestmark = [pytest.mark.needs("docker"), pytest.mark.usefixtures("alone_on_engine")]
 
 
 def containers_of(directory: Path) -> list[str]:

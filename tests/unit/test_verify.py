@@ -605,6 +605,45 @@ def test_a_copy_works_where_nothing_is_installed(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "reward 1\n", "")
 
 
+def oldest_python() -> str:
+    """Return the oldest interpreter of this machine that is not older than what is promised."""
+    roots = [*map(Path, os.get_exec_path()), *Path.home().glob(".pyenv/versions/*/bin")]
+    if "PYENV_ROOT" in os.environ:
+        roots += Path(os.environ["PYENV_ROOT"]).glob("versions/*/bin")
+    for minor in range(8, sys.version_info.minor):
+        for root in roots:
+            python = root / f"python3.{minor}"
+            if python.is_file() and subprocess.run([python, "-V"], capture_output=True).stdout:
+                return str(python)
+    return sys.executable
+
+
+def test_the_oldest_python_grades_alike() -> None:
+    program = f"""if True:
+        import json, sys
+        sys.path.insert(0, {str(SOURCE.parent)!r})
+        from verify import Choice, Flag, Items, Number, grade
+        fields = {{
+            "current_a": Number(2.0, rel=0.01, unit="A"),
+            "safe": Flag(True, needs="current_a"),
+            "class": Choice("C2", ["C1", "C2", "C3"]),
+            "rooms": Items(["kitchen", "hall"], partial=True),
+        }}
+        answers = json.load(sys.stdin)
+        print(json.dumps([grade(fields, answer)._asdict() for answer in answers]))
+    """
+    answers = [RIGHT, {**RIGHT, "current_a": "2000 mA", "rooms": ["hall"]}, {**RIGHT, "class": 2}]
+    done = subprocess.run(
+        [oldest_python(), "-ISB", "-c", program],
+        input=json.dumps(answers),
+        capture_output=True,
+        text=True,
+    )
+    here = [grade(FIELDS, answer)._asdict() for answer in answers]
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == json.loads(json.dumps(here))
+
+
 def test_every_public_name_is_listed() -> None:
     names = [name for name in module.__all__ if getattr(module, name).__module__ == module.__name__]
     assert names == sorted(module.__all__)

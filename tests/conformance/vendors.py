@@ -194,6 +194,7 @@ class VendorFaults:
         with pytest.raises(LaunchError, match=f"^{self.name}: "):
             self.launch(backend, image_ref, tmp_path)
 
+    @pytest.mark.slow
     def test_an_outage_of_half_a_minute_is_waited_out(
         self, sandbox: RunningSandbox, server: StandIn
     ) -> None:

@@ -1,4 +1,14 @@
-"""What tests need of the machine: what is missing skips, or fails where AEC_REQUIRE is "all"."""
+"""What tests need of the machine, and what they may cost.
+
+What the machine lacks skips a test, or fails it where AEC_REQUIRE is "all". By their cost, tests
+are of three kinds:
+
+- most take less than 20 s. One that takes longer is named at the end of the run; where AEC_REQUIRE
+  is "all", one that takes over a minute (or AEC_SLOW_LIMIT, in seconds) fails;
+- ``slow`` ones take longer, or wait for much. They run like any other, but on one Python only;
+- ``nightly`` ones are exhaustive: they try in more ways what others try in one. They are
+  deselected unless AEC_NIGHTLY is 1. Property tests then try 1,000 examples instead of 25.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +28,22 @@ import hypothesis.internal.observability  # noqa: F401
 import pytest
 import yaml  # noqa: F401  (its C part cannot be imported anew)
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 
 import pytest_aecbench
+from tests.costs import NIGHTLY, REQUIRED, Costs
+from tests.scheduling import ALONE, LoadGroupScheduling, Scheduling
 
 # pytester forgets what a run in this process imports, so that each would import all of it anew.
 for _module in walk_packages(pytest_aecbench.__path__, "pytest_aecbench."):
     if not _module.name.endswith((".modal", ".e2b", ".daytona", ".docker", "__main__")):
         import_module(_module.name)
+
+# Machines that run tests have other things to do as well, so no example has a deadline.
+_unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", _unhurried, max_examples=25, derandomize=True)
+settings.register_profile("nightly", _unhurried, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("nightly" if NIGHTLY else "ci"))
 
 
 def _runs(*argv: str) -> bool:
@@ -57,18 +76,20 @@ def needs(item: pytest.Item) -> set[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "needs(name): the machine must offer this")
-    config.addinivalue_line("markers", "slow: about runs, signals and pages, not versions")
+    for line in (
+        "needs(name): the machine must offer this",
+        "slow: takes over 20 s or waits for much; runs on one Python only",
+        "nightly: exhaustive; runs where AEC_NIGHTLY is 1",
+    ):
+        config.addinivalue_line("markers", line)
+    config.pluginmanager.register(Costs(turn="alone_on_engine"), "aec-test-costs")
     # A shell's background jobs, and all that they start, ignore it; here runs are interrupted.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker have all tests that need the engine, of which only one can run."""
-    for item in items:
-        if "docker" in needs(item):
-            item.add_marker(pytest.mark.xdist_group("engine"))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadGroupScheduling | None:
+    return Scheduling(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -94,12 +115,13 @@ def no_foreign_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:anyio")
 
 
-@pytest.fixture(autouse=True)
-def one_test_at_a_time_on_the_engine(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Keep runs that remove what the dead left from tests that leave something behind."""
-    if "docker" not in needs(request.node):
-        yield
-        return
+@pytest.fixture(params=[ALONE])
+def alone_on_engine() -> Iterator[None]:
+    """Keep runs that remove what the dead left from tests that leave something behind.
+
+    Those that start runs or sweep need this. A test with sandboxes of its own process does not:
+    that lives, so nobody removes them. The parameter is for `Scheduling`, which sees only ids.
+    """
     with FileLock(Path(tempfile.gettempdir(), "aecbench-engine-tests.lock")):
         yield
 
@@ -118,6 +140,6 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.skipped and os.environ.get("AEC_REQUIRE") == "all":
+    if report.skipped and REQUIRED:
         report.outcome, report.longrepr = "failed", f"skipped, but required: {report.longrepr}"
     return report

@@ -96,9 +96,7 @@ def test_a_file_that_cannot_be_written_is_one_line(aec_bench: Run, project: Path
     assert ended.err.count("\n") == 1
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary() | st.text().map(lambda text: text.encode("utf-8", "replace")))
 def test_any_project_file_is_read_or_refused_in_lines(
     aec_bench: Run, project: Path, data: bytes

@@ -53,6 +53,7 @@ def listed(aec_bench: Run, tag: str) -> Any:
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_an_image_is_listed_with_task_size_age_and_use(
     aec_bench: Run, engine: Any, built: str
 ) -> None:
@@ -72,6 +73,7 @@ def test_an_image_is_listed_with_task_size_age_and_use(
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_only_what_is_ours_old_and_unused_is_pruned(
     aec_bench: Run, engine: Any, built: str, tmp_path: Path
 ) -> None:
@@ -101,6 +103,7 @@ def test_only_what_is_ours_old_and_unused_is_pruned(
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_an_image_is_gone_once_removed_unless_others_named_it(engine: Any, built: str) -> None:
     from docker.errors import ImageNotFound
 

@@ -87,7 +87,7 @@ def test_a_new_task_is_complete(aec_bench: Run, project: Path) -> None:
     assert copy.read_bytes() == Path(verify.__file__).read_bytes()
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(
     st.floats(allow_nan=False, allow_infinity=False)
     | st.integers(-(10**20), 10**20)

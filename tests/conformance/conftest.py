@@ -19,6 +19,15 @@ BASE = "FROM python:3.11-slim\nWORKDIR /workspace\n"
 LaunchTask = Callable[..., RunningSandbox]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the night what a class does not name as being about images."""
+    for item in items:
+        about_images = getattr(getattr(item, "cls", None), "about_images", None)
+        if about_images is not None and getattr(item, "originalname", "") not in about_images:
+            item.add_marker(pytest.mark.nightly)
+
+
 @pytest.fixture(scope="session")
 def engine() -> Any:
     """The engine, as its own client sees it."""

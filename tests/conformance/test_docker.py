@@ -274,10 +274,11 @@ def test_an_image_without_tar_takes_uploads(launch_task: LaunchTask, tmp_path: P
 
 
 def test_an_image_without_bash_is_a_launch_error(launch_task: LaunchTask, engine: Any) -> None:
-    before = {one["Id"] for one in engine.containers(all=True)}
+    ours = {"label": f"aecbench.pid={os.getpid()}"}
+    before = {one["Id"] for one in engine.containers(all=True, filters=ours)}
     with pytest.raises(LaunchError, match="bash"):
         launch_task(f"{BASE}RUN rm /bin/bash\n")
-    assert {one["Id"] for one in engine.containers(all=True)} <= before
+    assert {one["Id"] for one in engine.containers(all=True, filters=ours)} <= before
 
 
 def test_no_signal_from_inside_ends_a_container(launch_task: LaunchTask) -> None:
@@ -419,6 +420,7 @@ def test_a_very_deep_tree_is_left_out(launch_task: LaunchTask) -> None:
 # Keeping and cleaning up
 
 
+@pytest.mark.usefixtures("alone_on_engine")
 def test_a_kept_container_can_be_entered_and_is_left_alone(
     launch_task: LaunchTask, docker_backend: Any, engine: Any
 ) -> None:
@@ -442,6 +444,7 @@ def test_twice_as_many_at_once_as_the_engine_has_processors(
     assert docker_backend.concurrency() == 2 * engine.info()["NCPU"]
 
 
+@pytest.mark.usefixtures("alone_on_engine")
 def test_only_what_dead_processes_left_is_reaped(
     launch_task: LaunchTask, docker_backend: Any, engine: Any, tmp_path: Path, own_machine: Path
 ) -> None:

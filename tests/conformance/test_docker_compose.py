@@ -92,6 +92,7 @@ def names_in(engine: Any, label: str) -> list[str]:
     return found + [one["Name"] for one in engine.volumes(filters=filters)["Volumes"] or ()]
 
 
+@pytest.mark.usefixtures("alone_on_engine")
 def test_trials_at_once_have_services_of_their_own_and_leave_none(
     project: Project, run: EngineRun
 ) -> None:
@@ -180,6 +181,7 @@ def test_a_file_that_is_wrong_is_one_line(docker_backend: Any, tmp_path: Path) -
         docker_backend.build_environment(task_dir=task_dir)
 
 
+@pytest.mark.usefixtures("alone_on_engine")
 @pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
 def test_without_a_compose_command_no_trial_is_started(
     project: Project,
@@ -208,6 +210,7 @@ def test_the_example_of_the_page_works(docker_backend: Any, tmp_path: Path) -> N
     docker_backend.close()
 
 
+@pytest.mark.usefixtures("alone_on_engine")
 def test_kill_9_leaves_services_that_are_reaped_together(
     project: Project, run: EngineRun, docker_backend: Any
 ) -> None:
@@ -226,6 +229,7 @@ def test_kill_9_leaves_services_that_are_reaped_together(
     assert "scored" not in run.validities()
 
 
+@pytest.mark.usefixtures("alone_on_engine")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
 def test_a_run_ended_while_its_services_start_leaves_nothing(
     project: Project, run: EngineRun, docker_backend: Any, number: signal.Signals
@@ -242,6 +246,7 @@ def test_a_run_ended_while_its_services_start_leaves_nothing(
     assert "scored" not in run.validities()
 
 
+@pytest.mark.usefixtures("alone_on_engine")
 def test_kept_services_live_on_until_their_user_removes_them(
     project: Project, run: EngineRun, docker_backend: Any, engine: Any
 ) -> None:

@@ -19,7 +19,7 @@ from tests.conformance.private_engine import PrivateEngine
 from tests.conformance.runs import DOCKERFILE, NEVER_ENDS, EngineRun, wait_until
 from tests.project import SOLVE, Project
 
-pytestmark = pytest.mark.needs("docker")
+pytestmark = [pytest.mark.needs("docker"), pytest.mark.usefixtures("alone_on_engine")]
 
 
 @pytest.fixture

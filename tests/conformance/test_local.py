@@ -585,15 +585,12 @@ def test_an_upload_replaces_a_link_in_place_of_a_directory(workshop: Workshop, b
 @in_namespaces
 def test_an_upload_may_go_anywhere_that_can_be_written(workshop: Workshop, box: Box) -> None:
     workshop.write("up/run.sh", "#!/bin/bash\necho ran\n", 0o755)
-    box.output("mkdir -p /tmp/tools/old; ln -s /etc/passwd /tmp/file")
-    uploads = {
-        "/tmp/tools": workshop.directory / "up",
-        "/tmp/file": workshop.directory / "up/run.sh",
-    }
-    assert box.output("/tmp/tools/run.sh; bash /tmp/file; ls /tmp/tools", uploads=uploads) == (
-        "ran\nran\nrun.sh\n"
-    )
-    assert not Path("/tmp/tools").exists()
+    tools, file = f"/tmp/tools-{os.getpid()}", f"/tmp/file-{os.getpid()}"
+    box.output(f"mkdir -p {tools}/old; ln -s /etc/passwd {file}")
+    uploads = {tools: workshop.directory / "up", file: workshop.directory / "up/run.sh"}
+    shown = box.output(f"{tools}/run.sh; bash {file}; ls {tools}", uploads=uploads)
+    assert shown == "ran\nran\nrun.sh\n"
+    assert not Path(tools).exists()
 
 
 @with_overlay

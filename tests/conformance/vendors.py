@@ -58,9 +58,21 @@ class VendorConformance(BackendConformance):
 
 @pytest.mark.needs("docker")
 class InContainers(VendorConformance):
-    """Behind the stand-in are containers of images that were built from what was uploaded."""
+    """Behind the stand-in are containers of images that were built from what was uploaded.
+
+    What images change is tried whenever tests are; the rest, which the same code does as behind
+    processes, is left to the night.
+    """
 
     in_containers = True
+    about_images = (
+        "test_an_image_is_named_by_its_content",
+        "test_a_malformed_dockerfile_is_a_build_error",
+        "test_commands_start_in_the_workspace",
+        "test_commands_can_run_as_another_user",
+        "test_uploads_keep_modes_and_bytes",
+        "test_odd_names_go_in_and_come_out",
+    )
 
 
 class VendorFaults:
@@ -182,6 +194,7 @@ class VendorFaults:
         with pytest.raises(LaunchError, match=f"^{self.name}: "):
             self.launch(backend, image_ref, tmp_path)
 
+    @pytest.mark.slow
     def test_an_outage_of_half_a_minute_is_waited_out(
         self, sandbox: RunningSandbox, server: StandIn
     ) -> None:

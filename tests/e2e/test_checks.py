@@ -10,11 +10,9 @@ import pytest
 from pytest_aecbench.ledger.checks import EXPLOITS, STANDARD, checked
 from pytest_aecbench.tasks.task import Task
 from tests.checking import Checked, run_checks, write_task
+from tests.e2e.shipped import ROOT, SOME, some_or_all
 
-ROOT = Path(__file__).parents[2]
-TASKS = sorted(path.parent for path in (ROOT / "tasks").glob("*/*/task.toml"))
-# One with an answer in a line, one with files to read, one with files to read and to write.
-SOME = ("electrical/voltage-drop", "building/egress-width", "civil/earthworks-volumes")
+pytestmark = pytest.mark.slow
 
 
 def check(directory: Path, *arguments: str) -> Checked:
@@ -22,8 +20,8 @@ def check(directory: Path, *arguments: str) -> Checked:
     return run_checks(directory, "-n2", *arguments)
 
 
-def some_tasks() -> list[str]:
-    return [f"tasks/{name}" for name in SOME]
+def paths(names: tuple[str, ...] = SOME) -> list[str]:
+    return [f"tasks/{name}" for name in names]
 
 
 def skipped(found: Checked) -> set[str]:
@@ -33,23 +31,26 @@ def skipped(found: Checked) -> set[str]:
 
 
 @pytest.mark.needs("namespaces")
-def test_all_tasks_are_sound_and_no_exploit_pays(tmp_path: Path) -> None:
-    found = check(tmp_path, "tasks", "--aec-check=all", "--aec-local-mode=namespaces")
+@some_or_all
+def test_tasks_are_sound_and_no_exploit_pays(tmp_path: Path, names: tuple[str, ...]) -> None:
+    found = check(tmp_path, *paths(names), "--aec-check=all", "--aec-local-mode=namespaces")
     assert skipped(found) <= {"exploit:preload"}  # which is for one kind of machine
-    for task in TASKS:
-        summary = checked(tmp_path / "artefacts/ledger", Task.load(task).digest)
+    for name in names:
+        task = Task.load(ROOT / "tasks" / name)
+        summary = checked(tmp_path / "artefacts/ledger", task.digest)
         assert summary is not None
         assert summary.sound
         assert {*summary.passed, *summary.skipped} == {*STANDARD, *EXPLOITS}
 
 
 def test_tasks_are_sound_by_rewriting_too(tmp_path: Path) -> None:
-    found = check(tmp_path, *some_tasks(), "--aec-check", "--aec-local-mode=rewriting")
+    found = check(tmp_path, *paths(), "--aec-check", "--aec-local-mode=rewriting")
     assert skipped(found) <= {"offline"}
     assert len(found.records) == len(STANDARD) * len(SOME)
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_a_task_is_sound_in_containers(tmp_path: Path) -> None:
     found = check(tmp_path, "tasks/building/egress-width", "--aec-check", "--aec-backend=docker")
     assert skipped(found) == set()
@@ -57,13 +58,15 @@ def test_a_task_is_sound_in_containers(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_no_exploit_pays_in_containers(tmp_path: Path) -> None:
-    found = check(tmp_path, *some_tasks(), "--aec-check=exploits", "--aec-backend=docker")
+    found = check(tmp_path, *paths(), "--aec-check=exploits", "--aec-backend=docker")
     assert skipped(found) <= {"exploit:preload"}
     assert len(found.records) == len(EXPLOITS) * len(SOME)
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_an_image_that_cannot_be_built_is_a_finding_of_its_check_alone(tmp_path: Path) -> None:
     dockerfile = "FROM python:3.11-slim\nRUN exit 3\n"
     write_task(tmp_path / "tasks/a", {"environment/Dockerfile": dockerfile})
@@ -73,6 +76,7 @@ def test_an_image_that_cannot_be_built_is_a_finding_of_its_check_alone(tmp_path:
 
 
 @pytest.mark.needs("docker")
+@pytest.mark.usefixtures("alone_on_engine")
 def test_what_an_image_brings_along_is_found_wherever_it_is(tmp_path: Path) -> None:
     copies = {
         "environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /workspace\nCOPY a.gz /srv/\n"

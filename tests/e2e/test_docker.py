@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.shipped import EXPECTED, rewards
+from tests.e2e.shipped import expected, rewards, some_or_all
 from tests.project import Project
 
-pytestmark = pytest.mark.needs("docker")
+pytestmark = [pytest.mark.needs("docker"), pytest.mark.usefixtures("alone_on_engine")]
 
 
 def containers_of(directory: Path) -> list[str]:
@@ -25,10 +25,12 @@ def containers_of(directory: Path) -> list[str]:
     return found
 
 
-def test_rewards_are_those_of_the_local_backend(tmp_path: Path) -> None:
-    on_docker = rewards(tmp_path / "docker", "--aec-backend=docker", "-n4")
-    assert on_docker == EXPECTED
-    assert on_docker == rewards(tmp_path / "local", "--aec-backend=local", "-n4")
+@pytest.mark.slow
+@some_or_all
+def test_rewards_are_those_of_the_local_backend(tmp_path: Path, names: tuple[str, ...]) -> None:
+    on_docker = rewards(tmp_path / "docker", "--aec-backend=docker", "-n4", names=names)
+    assert on_docker == expected(names)
+    assert on_docker == rewards(tmp_path / "local", "--aec-backend=local", "-n4", names=names)
     assert containers_of(tmp_path / "docker") == []
 
 

@@ -16,14 +16,17 @@ import pytest
 
 from tests.project import Project
 
-TRIALS = 500
 WORKERS = 8
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("trials", [100, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.usefixtures("own_machine")
-def test_resume_completes_exactly_what_dying_workers_left(pytester: pytest.Pytester) -> None:
+def test_resume_completes_exactly_what_dying_workers_left(
+    pytester: pytest.Pytester, trials: int
+) -> None:
     project = Project(pytester, ())
-    for number in range(TRIALS):
+    for number in range(trials):
         project.task(
             f"domain-{number % 5}/task-{number:03}",
             instruction=f"Task {number}.",  # two tasks with the same files are one task
@@ -37,22 +40,22 @@ def test_resume_completes_exactly_what_dying_workers_left(pytester: pytest.Pytes
     process = subprocess.Popen([*command, *endless], cwd=project.path, stdout=subprocess.DEVNULL)
     killed = 0
     while process.poll() is None:
-        time.sleep(1)
+        time.sleep(trials / 500)
         killed += kill_one(project.path)
     assert killed >= 5
     assert process.returncode == pytest.ExitCode.TESTS_FAILED
     first = scored(project)
     assert max(first.values()) == 1
-    assert len(first) < TRIALS
+    assert len(first) < trials
     resumed = subprocess.run(
         [*command, "--aec-resume=chaos"], cwd=project.path, capture_output=True, text=True
     )
     assert resumed.returncode == 0, resumed.stdout[-2000:]
     final = scored(project)
-    assert len(final) == TRIALS
+    assert len(final) == trials
     assert set(final.values()) == {1}
     crashed = [r for r in project.records() if r["evaluation"]["validity"] == "crashed"]
-    assert len(crashed) == TRIALS - len(first)
+    assert len(crashed) == trials - len(first)
     assert list(project.path.glob("artefacts/ledger/*/.*.running")) == []
 
 

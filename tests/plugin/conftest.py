@@ -15,10 +15,15 @@ def _own_machine(own_machine: Path) -> None:
     """Let no test wait for another's trials."""
 
 
-@pytest.fixture(params=[(), ("-n0",), ("-n2",)], ids=["plain", "n0", "n2"])
+MODES = {"plain": (), "n0": ("-n0",), "n2": ("-n2",)}
+# For a few tests that try -n0, which hardly differs from no option, whenever tests run.
+in_every_mode = pytest.mark.parametrize("anyhow", list(MODES), indirect=True)
+
+
+@pytest.fixture(params=["plain", pytest.param("n0", marks=pytest.mark.nightly), "n2"])
 def anyhow(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Project:
-    """A project run plainly, with -n0 and with -n2."""
-    return Project(pytester, request.param)
+    """A project run plainly and with -n2, at night also with -n0."""
+    return Project(pytester, MODES[request.param])
 
 
 @pytest.fixture

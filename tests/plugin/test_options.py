@@ -94,3 +94,14 @@ def test_the_timeout_multiplier_stretches_deadlines(project: Project) -> None:
     project.run("--aec-timeout-multiplier=2.5").assert_outcomes(passed=1)
     inputs = project.record()["inputs"]
     assert (inputs["agent_timeout_sec"], inputs["verifier_timeout_sec"]) == (50.0, 75.0)
+
+
+@pytest.mark.parametrize("name", ["daytona", "docker", "e2b", "modal"])
+def test_a_backend_whose_sdk_is_missing_says_how_to_install_it(project: Project, name: str) -> None:
+    project.task()
+    project.pytester.makeconftest(f"import sys\nsys.modules[{name!r}] = None\n")
+    result = project.pytester.runpytest_subprocess("tasks", f"--aec-backend={name}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.errlines if line.strip()]
+    assert line.endswith(f"{name} is not installed; pip install 'pytest-aecbench[{name}]'")
+    assert project.records() == []

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.plugin.conftest import in_every_mode
 from tests.project import HALF, Project
 
 
@@ -27,6 +28,7 @@ def test_a_reward_at_the_threshold_passes(anyhow: Project) -> None:
     )
 
 
+@in_every_mode
 def test_a_reward_below_the_threshold_fails_and_says_what_was_needed(anyhow: Project) -> None:
     anyhow.task()
     result = anyhow.run(f"--aec-agent={HALF}", "-v")

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.ledger.store import Ledger
+from tests.plugin.conftest import in_every_mode
 from tests.project import HALF, Project
 
 SECRET = "sk-ant-very-secret-0123456789"
 
 
+@in_every_mode
 def test_a_record_says_what_ran_and_what_it_earned(anyhow: Project) -> None:
     anyhow.task(toml='[metadata]\ndifficulty = "easy"\ntags = ["ohm"]\n')
     anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=1)

@@ -6,9 +6,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from tests.plugin.conftest import in_every_mode
 from tests.project import HALF, Project
 
 
+@in_every_mode
 def test_only_what_has_no_reward_runs_again(anyhow: Project) -> None:
     anyhow.task("civil/good")
     anyhow.task("civil/low", solve="true")

@@ -6,11 +6,13 @@ import textwrap
 
 import pytest
 
+from tests.plugin.conftest import in_every_mode
 from tests.project import HALF, Project
 
 ID = "tasks/electrical/ohms-law/task.toml::trial[oracle-1]"
 
 
+@in_every_mode
 def test_every_task_agent_and_repetition_is_an_item(anyhow: Project) -> None:
     anyhow.task("electrical/ohms-law")
     anyhow.task("civil/grade")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.plugin.conftest import in_every_mode
 from tests.project import HALF, Project
 
 
@@ -17,6 +18,7 @@ def row(lines: list[str], name: str) -> list[str]:
     return found
 
 
+@in_every_mode
 def test_a_table_per_agent_with_interval_and_pass_rates(anyhow: Project) -> None:
     anyhow.task("electrical/a")
     anyhow.task("electrical/b")

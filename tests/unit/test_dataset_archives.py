@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.datasets import archive as archives
@@ -358,7 +358,6 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return export(make_tasks(base / "tasks"), base / "mine.tar.gz")
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data(), inside=st.booleans())
 def test_a_damaged_archive_is_refused_in_one_line_or_harmlessly_damaged(
     tmp_path_factory: pytest.TempPathFactory, exported: Path, data: st.DataObject, inside: bool

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.datasets.create import entry_of, selected_tasks
@@ -306,7 +306,6 @@ def refusal(data: bytes) -> str:
     return ""
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), JSON), min_size=1, max_size=3))
 def test_whatever_a_manifest_holds_it_is_read_or_refused_in_one_line(
     stored: bytes, changes: list[tuple[str, Any]]
@@ -322,7 +321,6 @@ def test_whatever_a_manifest_holds_it_is_read_or_refused_in_one_line(
     assert len(said) < 1000
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_damaged_bytes_are_read_or_refused_in_one_line(stored: bytes, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(stored)))

@@ -16,7 +16,7 @@ from pytest_aecbench.documents.strict import dump_yaml, read_json, read_toml, re
 from pytest_aecbench.errors import SettingsError
 
 Read = Callable[[Path], dict[str, Any]]
-ANYHOW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+ANYHOW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def refusal(read: Read, path: Path) -> str:

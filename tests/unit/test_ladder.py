@@ -16,7 +16,7 @@ from pytest_aecbench.settings import layers
 from pytest_aecbench.settings.layers import Layer
 from pytest_aecbench.settings.schema import ExperimentConfig, PathsConfig
 
-ANYHOW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+ANYHOW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

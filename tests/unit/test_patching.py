@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -42,7 +43,7 @@ def patch(name: str, before: str, after: str) -> str:
 FIX = patch("calc.py", ADD, FIXED)
 UNITTEST = "python3 -m unittest -v"
 ALONE = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"
-IMAGE = "aecbench-tests/patching:1"
+IMAGE = f"aecbench-tests/patching:{os.getpid()}"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.errors import VerifierError
@@ -357,7 +357,6 @@ JSON_TEXT = st.recursive(
 ).map(lambda value: json.dumps(value).encode())
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     name=st.sampled_from(["reward.json", "reward.txt"]),
     content=st.binary(max_size=30) | JSON_TEXT,

@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,47 @@ def copied_inputs(task: Path) -> list[str]:
     ]
 
 
+# Grades each output in a fork of one interpreter, which knows nothing but the standard library.
+GRADE_EACH = """
+import csv, dataclasses, json, math, os, pathlib, re, runpy, sys, typing
+
+verifier, outputs, output, logs, grades = sys.argv[1:]
+sys.path[0] = os.path.dirname(verifier)
+sys.dont_write_bytecode, sys.pycache_prefix = False, grades  # what the first compiles is for all
+for name in sorted(os.listdir(outputs)):
+    os.rename(os.path.join(outputs, name), output)
+    os.mkdir(os.path.join(grades, name))
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(os.path.join(grades, name, "stderr"), os.O_CREAT | os.O_WRONLY), 2)
+        break
+    _, status = os.waitpid(child, 0)
+    with open(os.path.join(grades, name, "status"), "w") as file:
+        file.write(str(status))
+    if os.path.exists(logs):
+        os.rename(logs, os.path.join(grades, name, "logs"))
+    (os.rmdir if os.path.isdir(output) and not os.path.islink(output) else os.remove)(output)
+else:
+    sys.exit()
+sys.argv[:] = [verifier]
+runpy.run_path(verifier, run_name="__main__")
+"""
+
+
 @dataclass(frozen=True)
 class Graded:
     reward: dict[str, float]
     fields: dict[str, dict[str, Any]]
     problem: str | None
+
+    @classmethod
+    def of(cls, logs: Path) -> Graded:
+        """Read what a verifier left."""
+        logs = logs / "verifier"
+        assert sorted(path.name for path in logs.iterdir()) == ["details.json", "reward.json"]
+        details = json.loads((logs / "details.json").read_text(encoding="utf-8"))
+        reward = json.loads((logs / "reward.json").read_text(encoding="utf-8"))
+        return cls(reward, details["fields"], details["problem"])
 
 
 @dataclass(frozen=True)
@@ -122,11 +158,35 @@ class Sandbox:
         shutil.rmtree(self.root / "logs", ignore_errors=True)
         result = self.run("bash", str(self.root / "tests/test.sh"))
         assert (result.returncode, result.stderr) == (0, "")
-        logs = self.root / "logs/verifier"
-        assert sorted(path.name for path in logs.iterdir()) == ["details.json", "reward.json"]
-        details = json.loads((logs / "details.json").read_text(encoding="utf-8"))
-        reward = json.loads((logs / "reward.json").read_text(encoding="utf-8"))
-        return Graded(reward, details["fields"], details["problem"])
+        return Graded.of(self.root / "logs")
+
+    def verify_each(
+        self, outputs: Mapping[str, str | bytes | Callable[[Path], object]]
+    ) -> dict[str, Graded]:
+        """Grade each of these as the output file, or what they make of it, in one process."""
+        place, grades = self.root / "outputs", self.root / "grades"
+        place.mkdir()
+        grades.mkdir()
+        for name, content in outputs.items():
+            if callable(content):
+                content(place / name)
+            else:
+                content = content if isinstance(content, bytes) else content.encode()
+                (place / name).write_bytes(content)
+        shutil.rmtree(self.root / "logs", ignore_errors=True)
+        self.clear_output()
+        verifier, logs = self.root / "tests/verify.py", self.root / "logs"
+        paths = (verifier, place, self.output, logs, grades)
+        done = self.run("python3", "-EsB", "-c", GRADE_EACH, *map(str, paths))
+        assert (done.returncode, done.stderr) == (0, "")
+        graded = {}
+        for name in outputs:
+            ended = [(grades / name / what).read_text() for what in ("status", "stderr")]
+            assert (name, *ended) == (name, "0", "")
+            graded[name] = Graded.of(grades / name / "logs")
+        shutil.rmtree(place)
+        shutil.rmtree(grades)
+        return graded
 
 
 @dataclass(frozen=True)
@@ -255,28 +315,31 @@ def test_empty_workspace_earns_nothing(task: Path, tmp_path: Path) -> None:
 
 
 def test_golden_examples_earn_what_they_say(task: Path, solved: Solved) -> None:
-    rewards = {}
+    outputs: dict[str, str] = {}
     for name in ("golden_pass", "golden_fail"):
         text = (task / f"tests/fixtures/{name}.md").read_text(encoding="utf-8")
         explanation, block, rest = re.split(r"```(?:json)?\n", text)
         assert explanation.strip()
         assert not rest.strip()
-        graded = solved.sandbox.verify(block)
-        assert graded.problem is None
-        assert solved.sandbox.verify(text) == graded  # in a fence or not
-        rewards[name] = graded.reward["reward"]
-    assert rewards["golden_pass"] == 1.0
-    assert rewards["golden_fail"] < 1.0
+        outputs |= {name: block, f"{name} in a fence": text}
+    graded = solved.sandbox.verify_each(outputs)
+    assert {each.problem for each in graded.values()} == {None}
+    assert graded["golden_pass"].reward["reward"] == 1.0
+    assert graded["golden_fail"].reward["reward"] < 1.0
+    for name in ("golden_pass", "golden_fail"):
+        assert graded[f"{name} in a fence"] == graded[name]
 
 
 def test_the_last_of_several_answers_counts(solved: Solved) -> None:
     wrong, right = every(solved.answer, "null"), json.dumps(solved.answer)
-    assert solved.sandbox.verify(f"{wrong}\n{right}\n").reward["reward"] == 1.0
-    assert solved.sandbox.verify(f"{right}\n{wrong}\n").reward["reward"] == 0
+    outputs = {"right last": f"{wrong}\n{right}\n", "wrong last": f"{right}\n{wrong}\n"}
+    graded = solved.sandbox.verify_each(outputs)
+    assert graded["right last"].reward["reward"] == 1.0
+    assert graded["wrong last"].reward["reward"] == 0
 
 
 def test_tolerances_hold_to_their_edge_and_no_further(solved: Solved) -> None:
-    def shifted(factor: float) -> Graded:
+    def shifted(factor: float) -> str:
         answer = dict(solved.answer)
         for name, field in solved.graded.fields.items():
             tolerance, expected = field["tolerance"], field["expected"]
@@ -286,10 +349,11 @@ def test_tolerances_hold_to_their_edge_and_no_further(solved: Solved) -> None:
                 answer[name] = expected - factor * float(tolerance[1:])
             elif factor > 1:
                 answer[name] = not expected if isinstance(expected, bool) else expected + 1
-        return solved.sandbox.verify(json.dumps(answer))
+        return json.dumps(answer)
 
-    assert shifted(0.99).reward["reward"] == 1.0
-    assert set(shifted(1.01).reward.values()) == {0}
+    graded = solved.sandbox.verify_each({"within": shifted(0.99), "beyond": shifted(1.01)})
+    assert graded["within"].reward["reward"] == 1.0
+    assert set(graded["beyond"].reward.values()) == {0}
 
 
 def test_a_verdict_without_its_figures_earns_nothing(solved: Solved) -> None:
@@ -322,8 +386,7 @@ def test_unreadable_outputs_earn_nothing_and_never_crash(solved: Solved) -> None
         "null": "null",
         "oversized": text + " " * 2_000_000,
     }
-    for flaw, content in unreadable.items():
-        graded = solved.sandbox.verify(content)
+    for flaw, graded in solved.sandbox.verify_each(unreadable).items():
         assert set(graded.reward.values()) == {0}, flaw
         assert graded.problem, flaw
 
@@ -343,29 +406,24 @@ def test_values_of_the_wrong_kind_earn_nothing_and_never_crash(solved: Solved) -
         "nulls": every(answer, "null"),
         "nested": every(answer, "[" * 400 + "]" * 400),
     }
-    for flaw, content in wrong.items():
-        graded = solved.sandbox.verify(content)
+    for flaw, graded in solved.sandbox.verify_each(wrong).items():
         assert set(graded.reward.values()) == {0}, flaw
         assert all(field["error"] for field in graded.fields.values()), flaw
 
 
 def test_output_that_is_no_plain_file_earns_nothing(solved: Solved) -> None:
-    output = solved.sandbox.output
     right = solved.sandbox.root / "right.json"
     right.write_text(json.dumps(solved.answer))
-    for make in (
-        output.mkdir,
-        partial(output.symlink_to, "/etc/passwd"),
-        partial(output.symlink_to, right),
-        partial(output.symlink_to, "nowhere"),
-        partial(os.mkfifo, output),
-    ):
-        solved.sandbox.clear_output()
-        make()
-        graded = solved.sandbox.verify()
-        assert set(graded.reward.values()) == {0}
-        assert "not a regular file" in str(graded.problem)
-    solved.sandbox.clear_output()
+    makers: dict[str, Callable[[Path], object]] = {
+        "a directory": Path.mkdir,
+        "a link to a file of the host": lambda path: path.symlink_to("/etc/passwd"),
+        "a link to the answer": lambda path: path.symlink_to(right),
+        "a link to nothing": lambda path: path.symlink_to("nowhere"),
+        "a pipe": os.mkfifo,
+    }
+    for kind, graded in solved.sandbox.verify_each(makers).items():
+        assert set(graded.reward.values()) == {0}, kind
+        assert "not a regular file" in str(graded.problem), kind
 
 
 def test_modules_in_the_workspace_cannot_stand_in_for_the_verifiers(solved: Solved) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.documents.variables import expand
@@ -180,7 +180,6 @@ def test_warnings_name_the_file(tmp_path: Path) -> None:
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(toml=st.binary(max_size=60), instruction=st.binary(max_size=20))
 def test_no_bytes_raise_anything_but_a_task_error(
     tmp_path_factory: pytest.TempPathFactory, toml: bytes, instruction: bytes
@@ -494,7 +493,6 @@ TREES = st.dictionaries(
 ).filter(lambda tree: not any(other.startswith(f"{name}/") for name in tree for other in tree))
 
 
-@settings(max_examples=100, deadline=None)
 @given(one=TREES, other=TREES)
 def test_two_trees_have_the_same_digest_exactly_when_they_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, one: dict[str, bytes], other: dict[str, bytes]

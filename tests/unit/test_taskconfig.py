@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticUndefined
 
@@ -496,7 +496,6 @@ KEYS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(KEYS, VALUES), max_size=6))
 def test_any_values_give_a_config_or_one_line_problems(lines: list[tuple[str, str]]) -> None:
     config, problems, warnings = parse_config("\n".join(f"{key} = {v}" for key, v in lines))
@@ -506,7 +505,6 @@ def test_any_values_give_a_config_or_one_line_problems(lines: list[tuple[str, st
         assert "; " in message
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(alphabet=st.sampled_from("[]{}=\"'\\.\n\r\t #ax1-_\x00é"), max_size=40))
 def test_any_text_gives_a_config_or_one_line_problems(text: str) -> None:
     config, problems, _ = parse_config(text)

@@ -1,0 +1,27 @@
+"""Which tests go to the same worker, told by their ids."""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadGroupScheduling
+
+__all__ = ["ALONE", "LoadGroupScheduling", "Scheduling"]
+
+# In the ids of tests of which only one can run at a time.
+ALONE = "alone"
+
+
+class Scheduling(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
+    """Gives one worker all that would wait for each other, and one all of a shipped task.
+
+    Marks would do, but for xdist they change the id of a test: pytest 9.2 no longer lets them,
+    and where it does, ``--last-failed`` does not know the test again.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, parameters = nodeid.partition("[")
+        if ALONE in parameters.rstrip("]").split("-"):
+            return ALONE
+        module = path.partition("::")[0]
+        if parameters and module.endswith("/test_shipped_tasks.py"):
+            return f"{module}[{parameters}"
+        return str(super()._split_scope(nodeid))

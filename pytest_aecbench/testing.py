@@ -394,6 +394,19 @@ class BackendConformance:
         uploads = {"/logs/verifier": tmp_path / "empty"}
         assert sandbox.output("ls -A /logs/verifier", uploads=uploads) == ""
 
+    def test_a_file_is_uploaded_into_a_directory_that_is_uploaded_before_it(
+        self, sandbox: RunningSandbox, tmp_path: Path
+    ) -> None:
+        _write(tmp_path / "up/own", "own ")
+        _write(tmp_path / "up/both", "from the directory")
+        (tmp_path / "up").chmod(0o555)
+        added = _write(tmp_path / "added", "added ")
+        sandbox.output("mkdir -p /tests/both; ln -s /etc/passwd /tests/new; touch /tests/old")
+        uploads = {"/tests": tmp_path / "up", "/tests/both": added, "/tests/new": added}
+        shown = sandbox.output("cat /tests/*; ls /tests", uploads=uploads, exclusive=True)
+        (tmp_path / "up").chmod(0o755)
+        assert shown == "added added own both\nnew\nown\n"
+
     def test_an_uploaded_file_replaces_what_was_there(
         self, sandbox: RunningSandbox, tmp_path: Path
     ) -> None:

@@ -1,6 +1,6 @@
 """Grade an agent's answer field by field: one file that needs nothing but Python 3.8 or newer.
 
-A task has a copy of it, ``tests/aec_verify.py``, and says in ``tests/verify.py`` what is right::
+A verifier finds it beside itself as ``aec_verify``; ``tests/verify.py`` says what is right::
 
     from aec_verify import Flag, Number, verify
 

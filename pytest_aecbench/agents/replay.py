@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import AgentLimits, AgentResult
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.tasks.digest import task_digest
+from pytest_aecbench.tasks.digest import directory_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def pinned(spec: AgentSpec, task: Task, root: Path) -> AgentSpec:
         return spec
     source = found.resolve()
     if source.is_dir():
-        digest = task_digest(source)
+        digest = directory_digest(source)
     else:
         digest = f"sha256:{hashlib.sha256(source.read_bytes()).hexdigest()}"
     return replace(spec, parameters={**spec.parameters, "digest": digest}, source=source)

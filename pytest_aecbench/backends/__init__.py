@@ -40,10 +40,11 @@ class BackendExecutionRequest:
     """One shell command to run to completion in a sandbox.
 
     ``command`` is given to ``bash -c``. ``uploads`` maps absolute sandbox paths to host files or
-    directories; they are placed before the command runs, and a directory replaces whatever was at
-    its target. With ``exclusive``, every process that earlier requests left behind is killed
-    before anything else happens. ``cwd`` of None is the image's working directory. A backend that
-    can gives ``on_output`` what the command prints, while it does.
+    directories; they are placed before the command runs, one after the other, and a directory
+    replaces whatever was at its target. A later upload may go into the directory of an earlier one.
+    With ``exclusive``, every process that earlier requests left behind is killed before anything
+    else happens. ``cwd`` of None is the image's working directory. A backend that can gives
+    ``on_output`` what the command prints, while it does.
     """
 
     command: str

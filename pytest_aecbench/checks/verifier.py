@@ -132,6 +132,7 @@ def writes(rehearsal: Rehearsal) -> Iterator[Problem]:
     # Everything in its own directory is new, so that only names tell what was added there.
     tests = rehearsal.task.tests_dir
     uploaded = {f"/tests/{path.relative_to(tests)}" for path in tests.rglob("*")}
+    uploaded.update(rehearsal.task.verifier_uploads())
     inside = (f"/tests{name}" for name in _find(sandbox, ". -mindepth 1", cwd="/tests"))
     left += [path for path in inside if path not in uploaded]
     for path in left[:_SHOWN_PATHS]:

@@ -109,17 +109,20 @@ def vendor_verify(
 ) -> None:
     """Bring the copies of aec_verify.py in tasks up to date; a task named itself gets one.
 
-    Example: aec-bench task vendor-verify tasks
+    Only a task that is to run without this package, or to keep its grading, needs a copy.
+
+    Example: aec-bench task vendor-verify tasks/electrical/voltage-drop
     """
     from pytest_aecbench.errors import SettingsError
-    from pytest_aecbench.tasks.scaffold import VENDORED, is_current, vendor
+    from pytest_aecbench.tasks.scaffold import is_current, vendor
+    from pytest_aecbench.tasks.supplied import HELPER
 
     outdated = []
     for path in tasks or [Path("tasks")]:
-        found = [path] if (path / "task.toml").is_file() else _with_copies(path, VENDORED)
+        found = [path] if (path / "task.toml").is_file() else _with_copies(path, HELPER)
         if not found:
             raise SettingsError(
-                f"{path}: no task with {VENDORED}; name the tasks that are to have it"
+                f"{path}: no task with {HELPER}; name the tasks that are to have it"
             )
         outdated += [task for task in found if not is_current(task)]
     if not check:
@@ -129,7 +132,7 @@ def vendor_verify(
         print_json({"outdated": [str(task) for task in outdated], "written": not check})
     else:
         for task in outdated:
-            typer.echo(f"{task / VENDORED}{' is not current' if check else ''}")
+            typer.echo(f"{task / HELPER}{' is not current' if check else ''}")
     if check and outdated:
         raise typer.Exit(1)
 

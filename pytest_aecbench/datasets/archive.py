@@ -22,6 +22,7 @@ from pytest_aecbench.datasets.store import MANIFEST_FILE
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import whole
 from pytest_aecbench.tasks.digest import file_header
+from pytest_aecbench.tasks.supplied import supplied_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,9 +58,8 @@ def _write(file: IO[bytes], manifest: Manifest, data: bytes, tasks_root: Path) -
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         tar.addfile(_member(MANIFEST_FILE, "file", len(data)), io.BytesIO(data))
-        files = ((task, path) for task in manifest.tasks for path in sorted(task.files))
-        for task, path in files:
-            content = (tasks_root / task.task_id / path).read_bytes()
+        for task, path, source in _sources(manifest, tasks_root):
+            content = source.read_bytes()
             if f"sha256:{hashlib.sha256(content).hexdigest()}" != task.files[path]:
                 raise SettingsError(f"{task.task_id}: {path} changed meanwhile; export again")
             left -= len(content)
@@ -69,6 +69,15 @@ def _write(file: IO[bytes], manifest: Manifest, data: bytes, tasks_root: Path) -
                 )
             member = _member(_name(task, path), task.kind(path), len(content))
             tar.addfile(member, io.BytesIO(content))
+
+
+def _sources(manifest: Manifest, tasks_root: Path) -> Iterator[tuple[TaskEntry, str, Path]]:
+    """Yield the path of each file in its task, and where its content is."""
+    for task in manifest.tasks:
+        directory = tasks_root / task.task_id
+        supplied = supplied_files(directory)
+        for path in sorted(task.files):
+            yield task, path, supplied.get(path, directory / path)
 
 
 def _name(task: TaskEntry, path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import os
 import stat
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.errors import TaskError
+from pytest_aecbench.tasks.supplied import supplied_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FileDigest",
     "context_digest",
+    "directory_digest",
     "file_digests",
     "file_header",
     "is_ignored",
@@ -42,7 +45,16 @@ _IGNORED_SUFFIXES = (".pyc", ".pyo")
 
 
 def task_digest(path: Path) -> str:
-    """Return the digest of a directory as a task, whether or not it is a good one."""
+    """Return the digest of a directory as a task, whether or not it is a good one.
+
+    A file that the package supplies counts as if the task had a copy of it.
+    """
+    with _readable():
+        return f"sha256:{_digest(_task_contents(path))}"
+
+
+def directory_digest(path: Path) -> str:
+    """Return the digest of any directory: that of a task which has all its files itself."""
     with _readable():
         return f"sha256:{_digest(_contents(path, _kind))}"
 
@@ -83,7 +95,7 @@ def file_digests(path: Path) -> dict[str, FileDigest]:
     with _readable():
         return {
             name: FileDigest(kind, f"sha256:{hashlib.sha256(content).hexdigest()}")
-            for kind, name, content in _contents(path, _kind)
+            for kind, name, content in _task_contents(path)
         }
 
 
@@ -98,6 +110,11 @@ def _readable() -> Iterator[None]:
 def is_ignored(name: str) -> bool:
     """Tell whether a file or directory of that name is no part of its task."""
     return name in _IGNORED or name.endswith(_IGNORED_SUFFIXES)
+
+
+def _task_contents(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    supplied = [("file", name, file.read_bytes()) for name, file in supplied_files(path).items()]
+    return heapq.merge(_contents(path, _kind), supplied, key=lambda one: _bytes(one[1]))
 
 
 def _contents(

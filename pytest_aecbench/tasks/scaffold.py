@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pytest_aecbench import verify
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.tasks.supplied import HELPER, HELPER_SOURCE
 
 __all__ = ["Answer", "NewTask", "is_current", "parse_answer", "vendor"]
 
-VENDORED = "tests/aec_verify.py"
 DIFFICULTIES = ("easy", "medium", "hard")
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -135,7 +135,6 @@ class NewTask:
                     (made / name).parent.mkdir(parents=True, exist_ok=True)
                     (made / name).write_text(text, encoding="utf-8")
                     (made / name).chmod(0o755 if name.endswith(".sh") else 0o644)
-                vendor(made)
                 made.rename(target)
         except OSError as error:
             reason = f"{target} cannot be made; {error.strerror}"
@@ -143,7 +142,7 @@ class NewTask:
         return target
 
     def files(self) -> dict[str, str]:
-        """Return what each file holds, apart from the copy of verify.py."""
+        """Return what each file holds."""
         right = {answer.name: answer.right for answer in self.answers}
         first = self.answers[0]
         wrong = {**right, first.name: first.wrong}
@@ -172,16 +171,16 @@ class NewTask:
 
 
 def is_current(task_dir: Path) -> bool:
-    """Say whether the task has today's verify.py."""
-    copy = task_dir / VENDORED
-    return copy.is_file() and copy.read_bytes() == Path(verify.__file__).read_bytes()
+    """Tell whether the task has a copy of today's verify.py."""
+    copy = task_dir / HELPER
+    return copy.is_file() and copy.read_bytes() == HELPER_SOURCE.read_bytes()
 
 
 def vendor(task_dir: Path) -> None:
-    """Put today's verify.py into the task."""
-    target = task_dir / VENDORED
+    """Put a copy of today's verify.py into the task."""
+    target = task_dir / HELPER
     target.parent.mkdir(exist_ok=True)
-    shutil.copyfile(verify.__file__, target)
+    shutil.copyfile(HELPER_SOURCE, target)
 
 
 def _line(answer: dict[str, float | bool | str]) -> str:

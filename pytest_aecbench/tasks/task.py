@@ -15,6 +15,7 @@ from pytest_aecbench.errors import BuildError, TaskError
 from pytest_aecbench.host.files import read_text, shown_path
 from pytest_aecbench.tasks.digest import is_ignored, task_digest
 from pytest_aecbench.tasks.dockerfile import WORKSPACE, read_dockerfile, working_directory
+from pytest_aecbench.tasks.supplied import supplied_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -164,6 +165,11 @@ class Task:
     def tests_dir(self) -> Path:
         """What becomes ``/tests``."""
         return self.path / "tests"
+
+    def verifier_uploads(self) -> dict[str, Path]:
+        """Return what is uploaded for the verifier: ``/tests``, then what it lacks."""
+        supplied = {f"/{name}": file for name, file in supplied_files(self.path).items()}
+        return {"/tests": self.tests_dir, **supplied}
 
     @property
     def verifier_command(self) -> str:

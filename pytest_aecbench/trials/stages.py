@@ -166,7 +166,7 @@ def _run_verifier(trial: Trial, sandbox: Sandbox) -> None:
             task.verifier_command,
             env=task.verifier_env(),
             timeout_sec=trial.verifier_timeout_sec,
-            uploads={"/tests": task.tests_dir, "/logs/verifier": empty},
+            uploads={**task.verifier_uploads(), "/logs/verifier": empty},
             exclusive=True,
         )
     with _transferring(empty):

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_aecbench import verify
 from pytest_aecbench.datasets import archive as archives
 from pytest_aecbench.datasets.archive import write_archive
 from pytest_aecbench.datasets.drift import drift
@@ -105,6 +106,47 @@ def test_an_archive_carries_a_dataset_to_another_project(archive: Path, site: Si
     assert os.access(site.tasks / "civil/a/tests/test.sh", os.X_OK)
     assert not os.access(site.tasks / "civil/a/task.toml", os.X_OK)
     assert sorted(path.name for path in site.tasks.iterdir()) == ["civil", "electrical"]
+
+
+def make_helped_task(root: Path, **files: bytes) -> Path:
+    """Make a task whose verifier imports the module that the package supplies."""
+    make_tasks(root, "civil/a")
+    write_tree(root / "civil/a/tests", {"verify.py": b"import aec_verify\n", **files})
+    return root
+
+
+def test_an_archive_has_the_file_that_the_package_supplies(tmp_path: Path, site: Site) -> None:
+    root = make_helped_task(tmp_path / "origin")
+    archive = export(root, tmp_path / "mine.tar.gz")
+    names = [info.name for info, _ in members(archive)]
+    assert "tasks/civil/a/tests/aec_verify.py" in names
+    assert site.take_in(archive) == ["civil/a"]
+    copy = site.tasks / "civil/a/tests/aec_verify.py"
+    assert copy.read_bytes() == Path(verify.__file__).read_bytes()
+    assert not (root / "civil/a/tests/aec_verify.py").exists()
+    assert task_digest(site.tasks / "civil/a") == task_digest(root / "civil/a")
+
+
+def test_a_task_with_a_copy_and_one_without_make_the_same_archive(tmp_path: Path) -> None:
+    manifest = manifest_of(make_helped_task(tmp_path / "without"))
+    copy = {"aec_verify.py": Path(verify.__file__).read_bytes()}
+    make_helped_task(tmp_path / "with", **copy)
+    for name in ("with", "without"):
+        write_archive(manifest, manifest.to_json(), tmp_path / name, tmp_path / f"{name}.tar.gz")
+    archives = {(tmp_path / f"{name}.tar.gz").read_bytes() for name in ("with", "without")}
+    assert len(archives) == 1
+
+
+def test_a_task_graded_by_another_version_of_the_file_is_not_the_datasets(
+    tmp_path: Path, site: Site
+) -> None:
+    older = make_helped_task(tmp_path / "older", **{"aec_verify.py": b"# older\n"})
+    archive = export(older, tmp_path / "mine.tar.gz")
+    make_helped_task(site.tasks)
+    assert "civil/a: civil/a: tests/aec_verify.py changed; move what" in site.refuses(archive)
+    (site.tasks / "civil/a").rename(tmp_path / "away")
+    site.take_in(archive)
+    assert (site.tasks / "civil/a/tests/aec_verify.py").read_bytes() == b"# older\n"
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pytest_aecbench.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
 
 __all__ = [
     "AsJson",

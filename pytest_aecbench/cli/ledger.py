@@ -91,7 +91,7 @@ def load(
     """Return the records that the options ask for; say which files hold none."""
     from pytest_aecbench.ledger.query import OUTCOMES, Query, parse_since
     from pytest_aecbench.ledger.store import Ledger
-    from pytest_aecbench.settings import find_experiment
+    from pytest_aecbench.settings.resolve import find_experiment
 
     check_choices([outcome] if outcome else (), OUTCOMES, "--outcome")
     query = Query(

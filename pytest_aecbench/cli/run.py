@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from pytest_aecbench.cli.console import AsJson, print_json
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.settings.table import OPTIONS, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_aecbench.api import RunResult
 
@@ -42,103 +45,90 @@ _Workers: TypeAlias = Annotated[
 _DryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Print the pytest command and do not run it.")
 ]
-_Backend: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Where trials run: local, docker, …")
-]
-_ExperimentId: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ID", help="Name the run's records in the ledger.")
-]
-_Threshold: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="X", help="The reward from 0 to 1 that passes.")
-]
-_Gate: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="RULE", help="What makes the run pass, as in 'mean>=0.6'.")
-]
+# What an evaluation has no use for: it runs no agents, and its experiment is an argument.
+_NOT_FOR_EVALUATION = {
+    "agents",
+    "checks",
+    "evaluate",
+    "experiment",
+    "max_cost_usd",
+    "repetitions",
+    "rerun",
+    "resume",
+    "verify",
+}
 
 
+def _with_settings(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each row of the table of settings, as ``settings``."""
+    rows = [row for row in OPTIONS if row.name not in left_out]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(**given: Any) -> None:
+            # None and False leave an option out.
+            settings = {str(row.option)[6:]: given.pop(_parameter(row)) for row in rows}
+            command(**given, settings=settings)
+
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
+            for name, parameter in signature(command).parameters.items()
+            if name != "settings"
+        ]
+        parameters = [*own, *map(_option, rows)]
+        called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {each.name: each.annotation for each in parameters}
+        return called
+
+    return decorate
+
+
+def _parameter(row: Setting) -> str:
+    return f"set_{row.name}"
+
+
+def _option(row: Setting) -> Parameter:
+    about = row.help.replace("`", "").replace("--aec-", "--")
+    help_text = f"{about[:1].upper()}{about[1:]}."
+    kind: Any = bool if row.metavar is None else list[str] | None if row.repeats else str | None
+    option = typer.Option(f"--{row.short}", metavar=row.metavar, help=help_text)
+    default = False if row.metavar is None else None
+    name, annotation = _parameter(row), Annotated[kind, option]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+@_with_settings()
 def run(
     context: typer.Context,
     tasks: _Tasks = None,
-    config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="An experiment.yaml that says what to run.")
-    ] = None,
-    agent: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[NAME=]AGENT", help="An agent, such as oracle or HARNESS:MODEL."),
-    ] = None,
     harness: Annotated[
         str | None, typer.Option(metavar="NAME", help="With --model: the agent HARNESS:MODEL.")
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="See --harness.")] = None,
-    backend: _Backend = None,
-    repetitions: Annotated[
-        str | None, typer.Option(metavar="N", help="How often each agent attempts each task.")
-    ] = None,
-    experiment_id: _ExperimentId = None,
     workers: _Workers = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Go on with an experiment; 'latest' is the latest."),
-    ] = None,
-    rerun: Annotated[
-        str | None, typer.Option(metavar="WHICH", help="With --resume: error, failed or all.")
-    ] = None,
-    retries: Annotated[
-        str | None, typer.Option(metavar="N", help="Try again when the infrastructure failed.")
-    ] = None,
-    threshold: _Threshold = None,
-    timeout_multiplier: Annotated[
-        str | None, typer.Option(metavar="X", help="Stretch every deadline.")
-    ] = None,
-    no_verify: Annotated[
-        bool, typer.Option("--no-verify", help="Run agents only, score nothing.")
-    ] = False,
-    keep: Annotated[
-        str | None, typer.Option(metavar="WHICH", help="Leave 'failed' or 'all' sandboxes.")
-    ] = None,
-    force_build: Annotated[
-        bool, typer.Option("--force-build", help="Build images even where they are there.")
-    ] = False,
-    gate: _Gate = None,
-    max_error_rate: Annotated[
-        str | None, typer.Option(metavar="X", help="The share of trials that may be errors.")
-    ] = None,
-    summary_md: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the summary as Markdown.")
-    ] = None,
     dry_run: _DryRun = False,
     as_json: AsJson = False,
+    *,
+    settings: dict[str, Any],
 ) -> None:
-    """Run trials: prints the pytest command that it stands for, and becomes it.
+    """Run trials: print the equivalent pytest command, then run it.
 
     What comes after -- goes to pytest unchanged.
 
     Example: aec-bench run electrical --agent oracle --agent nop -n 4 -- -x --junitxml=out.xml
     """
-    local = context.info_name == "run-local"
-    if local and backend not in (None, "local"):
-        raise SettingsError(f"--backend: run-local is local, not {backend!r}; use aec-bench run")
-    options = {
-        "experiment": config,
-        "agent": [*(agent or ()), *_agent(harness, model)],
-        "backend": "local" if local else backend,
-        "repetitions": repetitions,
-        "experiment-id": experiment_id,
-        "resume": resume,
-        "rerun": rerun,
-        "retries": retries,
-        "threshold": threshold,
-        "timeout-multiplier": timeout_multiplier,
-        "no-verify": no_verify,
-        "keep": keep,
-        "force-build": force_build,
-        "gate": gate,
-        "max-error-rate": max_error_rate,
-        "summary-md": summary_md,
-    }
-    _become_pytest(context, tasks, options, workers, dry_run=dry_run, as_json=as_json)
+    if context.info_name == "run-local":
+        backend = settings["backend"]
+        if backend not in (None, "local"):
+            right = "use aec-bench run"
+            raise SettingsError(f"--backend: run-local is local, not {backend!r}; {right}")
+        settings["backend"] = "local"
+    settings["agent"] = [*(settings["agent"] or ()), *_agent(harness, model)]
+    _become_pytest(context, tasks, settings, workers, dry_run=dry_run, as_json=as_json)
 
 
+@_with_settings(*_NOT_FOR_EVALUATION)
 def evaluate(
     context: typer.Context,
     experiment: Annotated[str, typer.Argument(help="The id of the experiment in the ledger.")],
@@ -149,29 +139,20 @@ def evaluate(
     agent: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this agent of the experiment's.")
     ] = None,
-    backend: _Backend = None,
-    experiment_id: _ExperimentId = None,
     workers: _Workers = None,
-    threshold: _Threshold = None,
-    gate: _Gate = None,
     dry_run: _DryRun = False,
     as_json: AsJson = False,
+    *,
+    settings: dict[str, Any],
 ) -> None:
     """Verify again what an experiment's agents left, with today's verifiers and without agents.
 
-    The new records are an experiment of their own and point at the old ones, which stay as they
-    are. What comes after -- goes to pytest unchanged.
+    The new records are an experiment of their own and point at the old ones, which do not change.
+    What comes after -- goes to pytest unchanged.
 
     Example: aec-bench evaluate nightly --backend docker --task electrical -n 4
     """
-    options = {
-        "evaluate": experiment,
-        "agent": agent,
-        "backend": backend,
-        "experiment-id": experiment_id,
-        "threshold": threshold,
-        "gate": gate,
-    }
+    options = {"evaluate": experiment, "agent": agent, **settings}
     _become_pytest(context, task, options, workers, dry_run=dry_run, as_json=as_json)
 
 

@@ -10,7 +10,7 @@ from pytest_aecbench.errors import TaskError, UserError
 
 if TYPE_CHECKING:
     from pytest_aecbench.datasets.drift import DatasetInUse
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
     from pytest_aecbench.trials.trial import Trial
 
 __all__ = ["check_unchanged", "find_dataset"]

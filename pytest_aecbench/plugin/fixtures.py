@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends import ComputeBackend
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.checks import Finding
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
     from pytest_aecbench.tasks.task import Task
     from pytest_aecbench.trials.reward import Reward
     from pytest_aecbench.trials.trial import Trial

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_aecbench.ledger.record import TrialRecord
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
     from pytest_aecbench.trials.trial import Trial
 
 __all__ = ["find_reusable", "reused_record"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdist.scheduler.load import LoadScheduling
     from xdist.workermanage import WorkerController
 
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
 
 
 @pytest.hookimpl(tryfirst=True)

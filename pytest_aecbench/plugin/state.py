@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_aecbench.host.signals import Interrupts
+from pytest_aecbench.settings.table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from pytest_aecbench.plugin.evaluate import Row, Stored
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.reports.gates import Verdict
-    from pytest_aecbench.settings import Settings
     from pytest_aecbench.settings.layers import Layer
+    from pytest_aecbench.settings.model import Settings
 
 __all__ = [
     "RunState",
@@ -35,43 +36,6 @@ __all__ = [
     "settings_of",
     "state_of",
 ]
-
-# setting -> option, ini key
-_KEYS = {
-    "agents": ("--aec-agent", "aec_agent"),
-    "dataset": ("--aec-dataset", "aec_dataset"),
-    "allow_drift": ("--aec-allow-drift", None),
-    "repetitions": ("--aec-repetitions", "aec_repetitions"),
-    "backend": ("--aec-backend", "aec_backend"),
-    "concurrency": ("--aec-concurrency", "aec_concurrency"),
-    "max_cost_usd": ("--aec-max-cost", "aec_max_cost"),
-    "local_mode": ("--aec-local-mode", "aec_local_mode"),
-    "threshold": ("--aec-threshold", "aec_threshold"),
-    "timeout_multiplier": ("--aec-timeout-multiplier", "aec_timeout_multiplier"),
-    "no_verify": ("--aec-no-verify", "aec_no_verify"),
-    "retries": ("--aec-retries", "aec_retries"),
-    "retry_delay_sec": ("--aec-retry-delay", "aec_retry_delay"),
-    "checks": ("--aec-check", None),
-    "keep": ("--aec-keep", "aec_keep"),
-    "force_build": ("--aec-force-build", None),
-    "gate": ("--aec-gate", "aec_gate"),
-    "max_error_rate": ("--aec-max-error-rate", "aec_max_error_rate"),
-    "baseline": ("--aec-baseline", "aec_baseline"),
-    "fail_on_regression": ("--aec-fail-on-regression", "aec_fail_on_regression"),
-    "summary_md": ("--aec-summary-md", "aec_summary_md"),
-    "progress_sec": ("--aec-progress", "aec_progress"),
-    "resume": ("--aec-resume", None),
-    "rerun": ("--aec-rerun", None),
-    "evaluate": ("--aec-evaluate", None),
-    "experiment_id": ("--aec-experiment-id", None),
-    "tasks_root": (None, "aec_tasks_root"),
-    "ledger_root": (None, "aec_ledger_root"),
-    "jobs_root": (None, "aec_jobs_root"),
-    "datasets_root": (None, "aec_datasets_root"),
-    # Not themselves settings: which file to read, and what to do with the settings.
-    "experiment": ("--aec-experiment", None),
-    "show_config": ("--aec-show-config", None),
-}
 
 _HANDOVER = "aecbench"
 
@@ -103,7 +67,7 @@ class RunState:
         """What the run is asked to do."""
         if self._told is None:
             return _resolve(self._config)
-        from pytest_aecbench.settings import resolve
+        from pytest_aecbench.settings.resolve import resolve
 
         # Nothing, where the settings are wrong: the controller refuses the run if it has trials.
         frozen = dict(self._told.get("settings", {}))
@@ -220,9 +184,9 @@ def is_first_worker(config: pytest.Config) -> bool:
 def _options(config: pytest.Config) -> Layer:
     """Return what was set on the command line."""
     return {
-        name: (value, option)
-        for name, (option, _) in _KEYS.items()
-        if option and _is_set(value := config.getoption(option))
+        row.name: (value, row.option)
+        for row in TABLE
+        if row.option and _is_set(value := config.getoption(row.option))
     }
 
 
@@ -230,9 +194,9 @@ def _ini_keys(config: pytest.Config) -> Layer:
     """Return what pytest's own configuration sets."""
     file = f"{config.inipath.name}: " if config.inipath else ""
     return {
-        name: (value, f"{file}{key}")
-        for name, (_, key) in _KEYS.items()
-        if key and _is_set(value := _ini(config, key))
+        row.name: (value, f"{file}{row.ini_key}")
+        for row in TABLE
+        if row.ini and _is_set(value := _ini(config, row.ini_key))
     }
 
 
@@ -249,7 +213,8 @@ def _is_set(value: object) -> bool:
 
 def _resolve(config: pytest.Config) -> Settings:
     from pytest_aecbench.documents.variables import DotEnv, load_dotenv
-    from pytest_aecbench.settings import layers, resolve
+    from pytest_aecbench.settings import layers
+    from pytest_aecbench.settings.resolve import resolve
 
     options, ini = _options(config), _ini_keys(config)
     root = layers.find_root(config.rootpath)

@@ -12,7 +12,7 @@ from pytest_aecbench.host.secrets import Scrubber
 
 if TYPE_CHECKING:
     from pytest_aecbench.agents.spec import AgentSpec
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
 
 __all__ = ["experiment_yaml"]
 

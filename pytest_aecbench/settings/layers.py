@@ -15,10 +15,11 @@ from pytest_aecbench.documents.strict import read_json, read_toml, read_yaml
 from pytest_aecbench.documents.variables import DotEnv, load_dotenv
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import read_text, shown_path
+from pytest_aecbench.settings.table import TABLE
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
 
 __all__ = [
     "PROJECT_FILE",
@@ -37,42 +38,11 @@ __all__ = [
 Layer: TypeAlias = "dict[str, tuple[object, str]]"
 
 PROJECT_FILE = "aec-bench.toml"
-USER_KEYS = ("datasets_root", "feedback_root", "jobs_root", "ledger_root", "tasks_root")
+USER_KEYS = tuple(sorted(row.name for row in TABLE if row.user))
 
-# setting -> key
-_COMPUTE_KEYS = {
-    "backend": "compute.backend",
-    "timeout_override_sec": "compute.resource_limits.timeout_override",
-    "memory_mb": "compute.resource_limits.memory_mb",
-    "cpus": "compute.resource_limits.cpus",
-    "concurrency": "compute.resource_limits.n_concurrent_trials",
-}
-_PROJECT_KEYS = {
-    "project_name": "project.name",
-    "tasks_root": "paths.tasks",
-    "templates_root": "paths.templates",
-    "seeds_root": "paths.seeds",
-    "ledger_root": "paths.ledger",
-    "feedback_root": "paths.feedback",
-    "datasets_root": "paths.datasets",
-    "jobs_root": "paths.jobs",
-    **_COMPUTE_KEYS,
-}
-_EXPERIMENT_KEYS = {
-    "experiment_id": "experiment_id",
-    "experiment_name": "name",
-    "description": "description",
-    "dataset": "tasks.dataset",
-    "include_patterns": "tasks.include_patterns",
-    "exclude_patterns": "tasks.exclude_patterns",
-    "domains": "tasks.domains",
-    "difficulties": "tasks.difficulties",
-    "lifecycle": "tasks.lifecycle",
-    "agents": "agents",
-    "repetitions": "repetitions",
-    "no_verify": "disable_verification",
-    **_COMPUTE_KEYS,
-}
+
+_PROJECT_KEYS = {row.name: row.project for row in TABLE if row.project}
+_EXPERIMENT_KEYS = {row.name: row.experiment for row in TABLE if row.experiment}
 
 
 def find_root(start: Path) -> Path | None:
@@ -85,7 +55,7 @@ def find_root(start: Path) -> Path | None:
 
 def project_layer(root: Path) -> Layer:
     """Read the project's ``aec-bench.toml``."""
-    # Imported here and below, for pydantic is slow to import.
+    # Imported here and below because pydantic is slow to import.
     from pytest_aecbench.settings.schema import ProjectConfig, check_document
 
     path = root / PROJECT_FILE
@@ -179,7 +149,7 @@ def conflicts(lower: Layer, higher: Layer) -> tuple[str, ...]:
 
 def settings_at(start: Path) -> Settings:
     """Return the settings of the project at ``start``, as commands beside pytest have them."""
-    from pytest_aecbench.settings import resolve
+    from pytest_aecbench.settings.resolve import resolve
 
     root = find_root(start)
     dotenv = load_dotenv(root) if root else DotEnv()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -10,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_aecbench.host.secrets import Scrubber
 from pytest_aecbench.ledger.identity import agent_identity
 from pytest_aecbench.settings.layers import PROJECT_FILE
+from pytest_aecbench.settings.table import OPTIONS
 from pytest_aecbench.tasks.selection import Selection
 
 if TYPE_CHECKING:
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
 
-__all__ = ["Row", "rows", "table"]
+__all__ = ["Row", "readme_table", "rows", "table"]
 
 _NOT_SHOWN = {"backend_options", "given", "notes", "run_id", "secret_names", "selection"}
-_OTHER_NAMES = {"verify": "no_verify"}
 
 
 class Row(NamedTuple):
@@ -43,7 +44,7 @@ def _rows(settings: Settings) -> Iterator[Row]:
         sources["experiment_id"] = "made up"
     for field in fields(settings):
         name = field.name
-        source = sources.get(_OTHER_NAMES.get(name, name), "default")
+        source = sources.get(name, "default")
         if name == "selection":
             for rule in fields(Selection):
                 value = getattr(settings.selection, rule.name)
@@ -84,3 +85,14 @@ def _shown(row: Row) -> str:
     if isinstance(value, list):
         return ", ".join(item["name"] if isinstance(item, dict) else str(item) for item in value)
     return "" if value is None else str(value)
+
+
+def readme_table() -> str:
+    """Return the README's table of options, in Markdown."""
+    lines = ["| option | ini key | meaning |", "|---|---|---|"]
+    for row in OPTIONS:
+        value = f" [{row.metavar}]" if row.bare else f" {row.metavar}" if row.metavar else ""
+        key = f" `{row.ini_key}` " if row.ini else " "
+        about = re.sub(r"(?<!`)(--aec-[a-z-]+(?:=\w+)?)", r"`\1`", row.help)
+        lines.append(f"| `{row.option}{value}` |{key}| {about} |")
+    return "\n".join(lines)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.datasets.drift import DatasetInUse
     from pytest_aecbench.host.secrets import Scrubber
     from pytest_aecbench.ledger.record import TrialRecord
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
     from pytest_aecbench.tasks.task import Task
     from pytest_aecbench.trials.reward import Reward
 

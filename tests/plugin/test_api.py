@@ -88,7 +88,7 @@ def test_a_mistake_is_one_line_and_nothing_runs(project: Project) -> None:
             pytest_aecbench.run(directory=project.path, **wrong)
         assert str(error.value).startswith(message)
         assert "\n" not in str(error.value)
-    with pytest.raises(SettingsError, match=r"^--aec-evaluate: 'nosuch' is no experiment in "):
+    with pytest.raises(SettingsError, match=r"^--aec-evaluate: 'nosuch' is not an experiment in "):
         evaluate("nosuch", directory=project.path)
     assert project.records() == []
 

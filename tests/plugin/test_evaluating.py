@@ -302,7 +302,7 @@ def test_the_scored_attempt_is_evaluated(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--aec-evaluate=nosuch"], "--aec-evaluate: 'nosuch' is no experiment in "),
+        (["--aec-evaluate=nosuch"], "--aec-evaluate: 'nosuch' is not an experiment in "),
         (["--aec-evaluate=empty"], "--aec-evaluate: 'empty' has no records"),
         (["--aec-evaluate=mine", "--aec-resume=mine"], "leave --aec-resume out"),
         (["--aec-evaluate=mine", "--aec-no-verify"], "leave --aec-no-verify out"),

@@ -85,7 +85,7 @@ def test_reused_rewards_meet_todays_threshold(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--aec-resume=nosuch"], "--aec-resume: 'nosuch' is no experiment in "),
+        (["--aec-resume=nosuch"], "--aec-resume: 'nosuch' is not an experiment in "),
         (["--aec-resume"], "--aec-resume: no experiment in "),
         (["--aec-resume=x", "--aec-experiment-id=y"], "leave --aec-experiment-id out"),
         (["--aec-rerun=some"], "--aec-rerun: 'some' is not valid; use one of"),

@@ -82,7 +82,7 @@ def test_every_key_of_an_experiment_is_a_setting(here: Path) -> None:
         "cpus": 2.0,
         "concurrency": 4,
         "repetitions": 3,
-        "no_verify": False,
+        "verify": False,
     }
     assert layer["memory_mb"][1] == "x.yaml: compute.resource_limits.memory_mb"
     assert layer["compute:modal:timeout_sec"][1] == "x.yaml: compute.modal.timeout_sec"

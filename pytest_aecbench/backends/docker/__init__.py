@@ -54,7 +54,7 @@ from pytest_aecbench.host.owner import LABEL_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
 
 __all__ = ["DockerBackend"]
 

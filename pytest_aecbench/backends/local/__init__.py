@@ -34,7 +34,7 @@ from pytest_aecbench.tasks.digest import context_digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
 
 __all__ = ["LocalBackend", "Mode"]
 

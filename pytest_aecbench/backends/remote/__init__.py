@@ -33,7 +33,7 @@ from pytest_aecbench.tasks.dockerfile import read_dockerfile, working_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_aecbench.settings import Settings
+    from pytest_aecbench.settings.model import Settings
 
 __all__ = ["Environment", "RemoteBackend", "Rented", "Vendor"]
 

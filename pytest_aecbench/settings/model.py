@@ -1,0 +1,132 @@
+"""Everything that a run is asked to do, as one frozen value."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.backends import BACKENDS
+from pytest_aecbench.documents.variables import expand_in
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.secrets import secrets_from
+from pytest_aecbench.text import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.reports.gates import Gate
+    from pytest_aecbench.tasks.selection import Selection
+
+__all__ = ["Settings", "backend_options"]
+
+# The backends that have no table of their own in a configuration file.
+WITHOUT_OPTIONS = ("docker", "local")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a run was asked to do.
+
+    ``given`` is what was set and where, as it was written: variables by name, nothing secret.
+    """
+
+    root: Path
+    project_name: str | None
+    tasks_root: Path
+    templates_root: Path
+    seeds_root: Path
+    ledger_root: Path
+    feedback_root: Path
+    datasets_root: Path
+    jobs_root: Path
+    experiment_name: str | None
+    description: str | None
+    dataset: str | None
+    selection: Selection
+    allow_drift: bool
+    agents: tuple[AgentSpec, ...]
+    repetitions: int
+    backend: str
+    backend_options: Mapping[str, object] = field(repr=False)  # may hold secrets
+    max_cost_usd: float | None
+    local_mode: str
+    timeout_override_sec: float | None
+    memory_mb: int | None
+    cpus: float | None
+    concurrency: int | None
+    threshold: float | None
+    timeout_multiplier: float
+    verify: bool
+    retries: int
+    retry_delay_sec: float
+    gate: Gate | None
+    max_error_rate: float | None
+    baseline: str | None
+    fail_on_regression: bool
+    summary_md: str | None
+    progress_sec: float
+    checks: tuple[str, ...]
+    resume: bool
+    rerun: str
+    evaluate: str | None
+    keep: str
+    force_build: bool
+    experiment_id: str
+    run_id: str
+    given: Mapping[str, tuple[object, str]] = field(repr=False)
+    secret_names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def where(self, name: str, otherwise: str) -> str:
+        """Return where a setting was given."""
+        return self.given.get(name, (None, otherwise))[1]
+
+    def secrets(self) -> dict[str, str]:
+        """Return this machine's credentials and what the project's ``.env`` keeps secret."""
+        private = {name: os.environ.get(name, "") for name in self.secret_names}
+        return secrets_from(os.environ, private)
+
+    def on(self, backend: str) -> Settings:
+        """Return these settings for another backend, with the options that belong to it."""
+        return replace(self, backend=backend, backend_options=self.options_of(backend))
+
+    def options_of(self, backend: str) -> dict[str, object]:
+        """Return what the configuration says in a backend's own table, whichever is chosen."""
+        return backend_options(backend, self.given)
+
+    @property
+    def experiment_ledger(self) -> Path:
+        """Where this experiment's records go."""
+        return self.ledger_root / self.experiment_id
+
+    def shown(self, path: Path) -> str:
+        """Return the path as a person in the project would write it."""
+        return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
+
+    def task_id(self, task_dir: Path) -> str:
+        """Return the task's path below the tasks root, or below the project where it is not."""
+        for base in (self.tasks_root, self.root):
+            if task_dir != base and task_dir.is_relative_to(base):
+                return task_dir.relative_to(base).as_posix()
+        return task_dir.name
+
+
+def backend_options(backend: str, given: Mapping[str, tuple[object, str]]) -> dict[str, object]:
+    """Return the chosen backend's own table, with its variables filled in."""
+    options: dict[str, object] = {}
+    for name, (value, where) in given.items():
+        key, _, rest = name.partition(":")
+        table, _, option = rest.partition(":")
+        if key != "compute":
+            continue
+        if table in WITHOUT_OPTIONS:
+            raise SettingsError(f"{where}: the {table} backend has no options; leave it out")
+        if table not in BACKENDS and table != backend:
+            known = {"backend", "resource_limits", backend, *BACKENDS} - {*WITHOUT_OPTIONS}
+            raise SettingsError(f"{where}: unknown key; {did_you_mean(table, known)}")
+        if option and table == backend:
+            options[option] = expand_in(value, where)
+    return options

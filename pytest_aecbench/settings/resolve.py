@@ -1,0 +1,159 @@
+"""Resolve settings: every value that was given, else its default, checked once."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.ledger.store import Ledger, check_experiment_id
+from pytest_aecbench.settings.model import Settings, backend_options
+from pytest_aecbench.settings.table import LATEST, TABLE, Setting
+from pytest_aecbench.settings.values import CHECKS, choice
+from pytest_aecbench.tasks.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["find_experiment", "resolve"]
+
+_SELECTION = ("include_patterns", "exclude_patterns", "domains", "difficulties", "lifecycle")
+
+
+def resolve(
+    root: Path,
+    given: Mapping[str, tuple[object, str]],
+    *,
+    experiment_id: str | None = None,
+    run_id: str | None = None,
+    secret_names: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Settings:
+    """Settle every setting: what was given, as (value, where it was given), else its default.
+
+    Raises:
+        SettingsError: a value is wrong; the message starts with where it was given.
+
+    """
+    settled: dict[str, Any] = {
+        row.name: _settle(row, root, given) for row in TABLE if row.check is not None
+    }
+    ledger_root: Path = settled["ledger_root"]
+    experiment_id = experiment_id or _experiment_id(ledger_root, given)
+    _check_company(given)
+    return Settings(
+        root=root,
+        selection=Selection(**{name: settled.pop(name) for name in _SELECTION}),
+        dataset=_dataset(settled["datasets_root"], given),
+        backend_options=backend_options(settled["backend"], given),
+        resume="resume" in given,
+        evaluate=_evaluated(ledger_root, given),
+        baseline=_baseline(ledger_root, given, experiment_id),
+        experiment_id=experiment_id,
+        run_id=run_id or os.urandom(8).hex(),
+        given=given,
+        secret_names=tuple(secret_names),
+        notes=tuple(notes),
+        **{**settled, "verify": "evaluate" in given or settled["verify"]},
+    )
+
+
+def _settle(row: Setting, root: Path, given: Mapping[str, tuple[object, str]]) -> object:
+    value, where = given.get(row.name, (row.default, row.name))
+    if value is None:
+        return () if row.name == "checks" else None
+    if row.check == "path":
+        return root / str(value)
+    if row.check == "choice":
+        return choice(value, where, row.choices)
+    assert row.check is not None
+    return CHECKS[row.check](value, where)
+
+
+def _check_company(given: Mapping[str, tuple[object, str]]) -> None:
+    """Refuse settings that mean nothing without another one."""
+    needs = {
+        "fail_on_regression": (
+            "baseline",
+            "there is nothing to compare with; add --aec-baseline=ID",
+        ),
+        "allow_drift": ("dataset", "is about a dataset; add --aec-dataset=NAME@VERSION"),
+    }
+    for name, (other, right) in needs.items():
+        value, where = given.get(name, (False, ""))
+        if value and other not in given:
+            raise SettingsError(f"{where}: {right}")
+
+
+def _dataset(datasets_root: Path, given: Mapping[str, tuple[object, str]]) -> str | None:
+    """Return the dataset's name and version, if one is asked for."""
+    if "dataset" not in given:
+        return None
+    from pytest_aecbench.datasets.store import Datasets
+
+    wanted, where = given["dataset"]
+    return str(Datasets(datasets_root).find(str(wanted), where))
+
+
+def _experiment_id(ledger_root: Path, given: Mapping[str, tuple[object, str]]) -> str:
+    """Return the experiment that records go to: the one to continue, a given one, or a new one."""
+    named, where = given.get("experiment_id", (None, "experiment_id"))
+    if "resume" in given:
+        wanted, option = given["resume"]
+        if where == "--aec-experiment-id":
+            right = "leave --aec-experiment-id out"
+            raise SettingsError(f"{option}: continues an experiment; {right}")
+        if wanted == LATEST and named is not None:  # an experiment.yaml says which one it is
+            wanted = named
+        return find_experiment(ledger_root, str(wanted), option)
+    if named is not None:
+        return check_experiment_id(str(named), where)
+    # Unique without looking at the disk, so that every process can be told it up front.
+    prefix = "eval" if "evaluate" in given else "exp"
+    return f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+
+
+def _evaluated(ledger_root: Path, given: Mapping[str, tuple[object, str]]) -> str | None:
+    """Return the experiment to evaluate, whose own records are not to be added to."""
+    if "evaluate" not in given:
+        return None
+    wanted, where = given["evaluate"]
+    for name in ("resume", "rerun", "repetitions", "verify"):
+        option = given.get(name, ("", ""))[1]
+        if option.startswith("--"):  # an ini key is for runs of agents
+            raise SettingsError(f"{where}: verifies stored work again; leave {option} out")
+    evaluated = find_experiment(ledger_root, str(wanted), where)
+    if given.get("experiment_id", (None,))[0] == evaluated:
+        raise SettingsError(
+            f"{where}: {evaluated!r} keeps its records as they are; "
+            "leave --aec-experiment-id out or give another"
+        )
+    return evaluated
+
+
+def _baseline(
+    ledger_root: Path, given: Mapping[str, tuple[object, str]], experiment_id: str
+) -> str | None:
+    """Return the experiment to compare with, if one is asked for."""
+    if "baseline" not in given:
+        return None
+    wanted, where = given["baseline"]
+    if wanted == experiment_id:
+        raise SettingsError(f"{where}: {wanted!r} is this run itself; name an earlier experiment")
+    return find_experiment(ledger_root, str(wanted), where)
+
+
+def find_experiment(ledger_root: Path, wanted: str, where: str) -> str:
+    """Return the experiment of that name, or the latest, if the ledger has one."""
+    known = Ledger(ledger_root).experiments()
+    if wanted == LATEST and known:
+        return max(known, key=lambda name: (ledger_root / name).stat().st_mtime)
+    if wanted not in known:
+        what = "no experiment" if wanted == LATEST else f"{wanted!r} is not an experiment"
+        raise SettingsError(
+            f"{where}: {what} in {ledger_root}; use one of "
+            f"{', '.join(known[-5:]) or 'those of earlier runs, of which there are none'}"
+        )
+    return wanted

@@ -1,0 +1,386 @@
+"""The table of settings: one row for each, from which every place that names it is made.
+
+These come from here: pytest's options and ini keys, the options of ``aec-bench run``, the keys of
+an experiment, of a project and of a user, ``--aec-show-config``, and the README's table. Every
+pytest run on a user's machine reads this module, so it imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["OPTIONS", "TABLE", "Setting"]
+
+LATEST = "latest"
+
+
+class Setting(NamedTuple):
+    """One thing that a run can be asked.
+
+    ``check`` names the function of ``settings.values`` that reads a value; without one, ``resolve``
+    does it by hand. ``ini`` is the type of pytest's ini key. ``project``, ``experiment`` and
+    ``user`` are the keys in those files.
+    """
+
+    name: str
+    help: str = ""
+    check: str | None = None
+    default: object = None
+    choices: tuple[str, ...] = ()
+    option: str | None = None
+    metavar: str | None = None  # an option without one is a flag
+    bare: str | None = None  # the value of an option that is given without one
+    repeats: bool = False
+    ini: str | None = None
+    project: str | None = None
+    experiment: str | None = None
+    user: bool = False
+    command: str | None = None  # the name in ``aec-bench run``, where it is not that of the option
+
+    @property
+    def ini_key(self) -> str:
+        """The name of pytest's ini key."""
+        return f"aec_{(self.option or f'--aec-{self.name}')[6:].replace('-', '_')}"
+
+    @property
+    def short(self) -> str:
+        """The option's name in ``aec-bench run``, without dashes before it."""
+        return self.command or (self.option or "")[6:]
+
+
+TABLE = (
+    Setting("project_name", "the project's name", "text", project="project.name"),
+    Setting(
+        "tasks_root",
+        "where task ids start",
+        "path",
+        "tasks",
+        ini="string",
+        project="paths.tasks",
+        user=True,
+    ),
+    Setting(
+        "templates_root", "where templates are", "path", "templates", project="paths.templates"
+    ),
+    Setting("seeds_root", "where seeds are", "path", "seeds", project="paths.seeds"),
+    Setting(
+        "ledger_root",
+        "where records go",
+        "path",
+        "artefacts/ledger",
+        ini="string",
+        project="paths.ledger",
+        user=True,
+    ),
+    Setting(
+        "feedback_root",
+        "where feedback goes",
+        "path",
+        "artefacts/feedback",
+        project="paths.feedback",
+        user=True,
+    ),
+    Setting(
+        "datasets_root",
+        "where datasets are",
+        "path",
+        "artefacts/datasets",
+        ini="string",
+        project="paths.datasets",
+        user=True,
+    ),
+    Setting(
+        "jobs_root",
+        "where trials' files go",
+        "path",
+        "jobs",
+        ini="string",
+        project="paths.jobs",
+        user=True,
+    ),
+    Setting("experiment_name", "a title for people", "text", experiment="name"),
+    Setting("description", "a sentence for people", "text", experiment="description"),
+    Setting(
+        "agents",
+        "an agent to run; repeat for several: `oracle` (runs the task's solution, the default), "
+        "`nop` (does nothing), `command:SHELL` (bash runs it in /workspace), `replay:PATH` (a file "
+        "as the output, or a directory as the workspace, from the task or the project; {task_id} "
+        "in PATH is the task's), HARNESS:MODEL, or the dotted path of a class",
+        "agents",
+        ["oracle"],
+        option="--aec-agent",
+        metavar="[NAME=]AGENT",
+        repeats=True,
+        ini="linelist",
+        experiment="agents",
+    ),
+    Setting(
+        "dataset",
+        "run the tasks of this dataset and no others, as its manifest has them; without a version, "
+        "the highest",
+        option="--aec-dataset",
+        metavar="NAME[@VERSION]",
+        ini="string",
+        experiment="tasks.dataset",
+    ),
+    Setting(
+        "allow_drift",
+        "with --aec-dataset, also run tasks that differ from the manifest; every record says so",
+        "flag",
+        False,
+        option="--aec-allow-drift",
+    ),
+    Setting(
+        "include_patterns", "task ids to run", "texts", (), experiment="tasks.include_patterns"
+    ),
+    Setting(
+        "exclude_patterns", "task ids not to run", "texts", (), experiment="tasks.exclude_patterns"
+    ),
+    Setting("domains", "domains to run", "texts", (), experiment="tasks.domains"),
+    Setting("difficulties", "difficulties to run", "texts", (), experiment="tasks.difficulties"),
+    Setting("lifecycle", "lifecycle states to run", "texts", (), experiment="tasks.lifecycle"),
+    Setting(
+        "repetitions",
+        "how often each agent attempts each task (default 1)",
+        "count",
+        1,
+        option="--aec-repetitions",
+        metavar="N",
+        ini="int",
+        experiment="repetitions",
+    ),
+    Setting(
+        "backend",
+        "where trials run: `local` (the default), `docker`, `modal`, `e2b`, `daytona`, a name that "
+        "a conftest.py provides, or the dotted path of a class",
+        "variable",
+        "local",
+        option="--aec-backend",
+        metavar="NAME",
+        ini="string",
+        project="compute.backend",
+        experiment="compute.backend",
+    ),
+    Setting(
+        "concurrency",
+        "how many trials may have a sandbox at once on this machine, in all your runs on the "
+        "backend and whatever -n says (default: the backend's own)",
+        "count",
+        option="--aec-concurrency",
+        metavar="N",
+        ini="int",
+        project="compute.resource_limits.n_concurrent_trials",
+        experiment="compute.resource_limits.n_concurrent_trials",
+    ),
+    Setting(
+        "timeout_override_sec",
+        "the agent's deadline in seconds, instead of each task's own",
+        "positive",
+        project="compute.resource_limits.timeout_override",
+        experiment="compute.resource_limits.timeout_override",
+    ),
+    Setting(
+        "memory_mb",
+        "memory for each sandbox, instead of each task's own",
+        "count",
+        project="compute.resource_limits.memory_mb",
+        experiment="compute.resource_limits.memory_mb",
+    ),
+    Setting(
+        "cpus",
+        "processors for each sandbox, instead of each task's own",
+        "positive",
+        project="compute.resource_limits.cpus",
+        experiment="compute.resource_limits.cpus",
+    ),
+    Setting(
+        "max_cost_usd",
+        "start no more trials once this run has cost USD; --aec-resume runs the rest later",
+        "positive",
+        option="--aec-max-cost",
+        metavar="USD",
+        ini="float",
+    ),
+    Setting(
+        "checks",
+        "check the selected tasks instead of running trials: `standard` (the default), `exploits` "
+        "(agents that cheat), `all`, or names of checks, separated by commas; put paths before it",
+        "checks",
+        option="--aec-check",
+        metavar="WHICH",
+        bare="standard",
+    ),
+    Setting(
+        "keep",
+        "which sandboxes to leave for debugging, if the backend can: `failed`, `all` or `none` "
+        "(the default)",
+        "choice",
+        "none",
+        ("all", "failed", "none"),
+        option="--aec-keep",
+        metavar="WHICH",
+        ini="string",
+    ),
+    Setting(
+        "force_build",
+        "build the tasks' images even if they exist",
+        "flag",
+        False,
+        option="--aec-force-build",
+    ),
+    Setting(
+        "local_mode",
+        "how the local backend gives each trial its own /workspace: `auto` (the default), "
+        "`namespaces` (Linux) or `rewriting` (anywhere)",
+        "choice",
+        "auto",
+        ("auto", "namespaces", "rewriting"),
+        option="--aec-local-mode",
+        metavar="MODE",
+        ini="string",
+    ),
+    Setting(
+        "threshold",
+        "the reward from 0 to 1 that passes, instead of each task's own metadata.pass_threshold",
+        "share",
+        option="--aec-threshold",
+        metavar="X",
+        ini="float",
+    ),
+    Setting(
+        "timeout_multiplier",
+        "multiply every deadline by X, as for a slow machine (default 1)",
+        "positive",
+        1,
+        option="--aec-timeout-multiplier",
+        metavar="X",
+        ini="float",
+    ),
+    Setting(
+        "verify",
+        "run the agents but not the verifiers: outputs are kept, nothing is scored",
+        "unless",
+        False,
+        option="--aec-no-verify",
+        ini="bool",
+        experiment="disable_verification",
+    ),
+    Setting(
+        "retries",
+        "how often to try again when the infrastructure failed, never when there is a reward "
+        "(default 0)",
+        "whole",
+        0,
+        option="--aec-retries",
+        metavar="N",
+        ini="int",
+    ),
+    Setting(
+        "retry_delay_sec",
+        "seconds before the first retry; twice as long before each further one, up to a minute "
+        "(default 2)",
+        "positive",
+        2,
+        option="--aec-retry-delay",
+        metavar="SEC",
+        ini="float",
+    ),
+    Setting(
+        "resume",
+        "continue an experiment (the latest one, or --aec-resume=ID): trials that have a reward "
+        "are reused, the others run",
+        option="--aec-resume",
+        metavar="ID",
+        bare=LATEST,
+    ),
+    Setting(
+        "rerun",
+        "with --aec-resume, what to run again: `error` (the default), `failed` (errors and rewards "
+        "below the threshold) or `all`",
+        "choice",
+        "error",
+        ("all", "error", "failed"),
+        option="--aec-rerun",
+        metavar="WHICH",
+    ),
+    Setting(
+        "evaluate",
+        "verify an experiment's stored work again, with today's verifiers, on any backend and "
+        "without running agents; --aec-agent=NAME picks among its agents",
+        option="--aec-evaluate",
+        metavar="ID",
+    ),
+    Setting(
+        "gate",
+        "the rule that makes the run pass instead of 'all passed', such as `mean>=0.6` or "
+        "`pass@1[difficulty=easy]>=0.9 and errors<=0.05`",
+        "gate",
+        option="--aec-gate",
+        metavar="RULE",
+        ini="string",
+    ),
+    Setting(
+        "max_error_rate",
+        "the share of trials from 0 to 1 that may end in an error, whatever the gate says",
+        "share",
+        option="--aec-max-error-rate",
+        metavar="X",
+        ini="float",
+    ),
+    Setting(
+        "baseline",
+        "compare with an earlier experiment at the end of the run",
+        option="--aec-baseline",
+        metavar="ID",
+        ini="string",
+    ),
+    Setting(
+        "fail_on_regression",
+        "let the comparison with --aec-baseline decide whether the run passes, instead of 'all "
+        "passed': it fails when an agent's rewards got worse by more than chance explains",
+        "flag",
+        False,
+        option="--aec-fail-on-regression",
+        ini="bool",
+    ),
+    Setting(
+        "summary_md",
+        "write the summary as Markdown; $GITHUB_STEP_SUMMARY gets it in any case",
+        "text",
+        option="--aec-summary-md",
+        metavar="FILE",
+        ini="string",
+    ),
+    Setting(
+        "progress_sec",
+        "seconds between progress lines where there is no terminal (default 60); 0 turns all "
+        "progress off",
+        "seconds",
+        60,
+        option="--aec-progress",
+        metavar="SEC",
+        ini="float",
+    ),
+    Setting(
+        "experiment_id",
+        "name the run's records in the ledger (default: exp-<date>-<time>-<random>)",
+        option="--aec-experiment-id",
+        metavar="ID",
+        experiment="experiment_id",
+    ),
+    # Not settings themselves: which file to read, and what to do with the settings.
+    Setting(
+        "experiment",
+        "an experiment.yaml that says which tasks, agents and compute; other options override it, "
+        "one by one",
+        option="--aec-experiment",
+        metavar="FILE",
+        command="config",
+    ),
+    Setting(
+        "show_config",
+        "print every setting with its source, and exit",
+        option="--aec-show-config",
+    ),
+)
+OPTIONS = tuple(row for row in TABLE if row.option)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_aecbench.plugin._pytest_internals import junit_plugins
 from pytest_aecbench.plugin.results import results_of
 from pytest_aecbench.plugin.state import settings_of, state_of
 
@@ -61,9 +62,7 @@ def _judge(config: pytest.Config, trials: list[TrialResult]) -> Verdict | None:
 def _report_to_junit(config: pytest.Config, verdict: Verdict) -> None:
     """Add a testcase for the gate, without counting it as a test in the terminal."""
     text = "\n".join(verdict.lines)
-    for plugin in config.pluginmanager.get_plugins():
-        if type(plugin).__module__ != "_pytest.junitxml":
-            continue
+    for plugin in junit_plugins(config):
         for when in ("call", "teardown"):
             failed = when == "call" and not verdict.passed
             report = pytest.TestReport(
@@ -75,7 +74,7 @@ def _report_to_junit(config: pytest.Config, verdict: Verdict) -> None:
                 when=when,
                 user_properties=[("aec.gate", text)] if when == "teardown" else [],
             )
-            plugin.pytest_runtest_logreport(report)
+            plugin.pytest_runtest_logreport(report)  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(trylast=True)

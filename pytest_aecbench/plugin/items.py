@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, TaskError, classify
+from pytest_aecbench.plugin._pytest_internals import forget_attempt, shown_as
 from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
@@ -67,15 +68,10 @@ class SandboxItem(pytest.Function):
         return self.error is not None and classify(self.error).retry
 
     def forget(self) -> None:
-        """Be as if never run, but for the count of attempts."""
+        """Reset everything except the attempt counter."""
         self.trial = self.error = None
         self.user_properties.clear()
-        # What failed for a whole task or session is remembered there and would fail again.
-        for definitions in self._fixtureinfo.name2fixturedefs.values():
-            for definition in definitions:
-                if definition.cached_result is not None and definition.cached_result[2]:
-                    definition.cached_result = None
-        self._initrequest()
+        forget_attempt(self)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Point to the task rather than to the template."""
@@ -93,10 +89,7 @@ class SandboxItem(pytest.Function):
             message = str(error)
         else:
             return super().repr_failure(excinfo)
-        shown = excinfo.getrepr(style="value")
-        if shown.reprcrash is not None:
-            shown.reprcrash.message = message
-        return shown
+        return shown_as(excinfo, message)
 
 
 class TrialItem(SandboxItem):
@@ -122,7 +115,7 @@ class TrialItem(SandboxItem):
         return self.result is not None and self.result["passed"] is True
 
     def forget(self) -> None:
-        """Be as if never run, but for the count of attempts."""
+        """Reset everything except the attempt counter."""
         self.result = None
         super().forget()
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_aecbench.errors import TaskError
+from pytest_aecbench.plugin._pytest_internals import copied_item, mark, parametrised
 from pytest_aecbench.plugin.items import CheckItem, SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import is_first_worker, settings_of, state_of
 
@@ -251,8 +252,7 @@ class TaskFile(pytest.Module):
 
     def template(self) -> Sequence[pytest.Function]:
         """Work out the template's parameters and fixtures by pytest's own machinery."""
-        nodes = super(pytest.Module, self).collect()  # not Module's, which looks for xunit set-up
-        return [node for node in nodes if isinstance(node, pytest.Function)]
+        return parametrised(self)
 
     def items(self, task: Task | None, template: Iterable[pytest.Function]) -> list[SandboxItem]:
         """Make the task's items from a template worked out here or for a sibling."""
@@ -266,17 +266,7 @@ class TaskFile(pytest.Module):
                 self.add_marker(marker)
             else:
                 self.extra_keyword_matches.add(name)
-        items = [
-            kind.from_parent(
-                self,
-                name=function.name,
-                callspec=function.callspec,
-                fixtureinfo=function._fixtureinfo,
-                keywords={function.callspec.id: True},
-                originalname=function.originalname,
-            )
-            for function in template
-        ]
+        items = [copied_item(kind, self, function) for function in template]
         stored = state_of(self.config).stored
         if stored is None or task is None:
             return items
@@ -288,10 +278,6 @@ class TaskFile(pytest.Module):
         ]
 
 
-# Makes marks without looking each new name up among all that are registered.
-_MARK = pytest.MarkGenerator(_ispytest=True)
-
-
 def _marker(config: pytest.Config, name: str) -> pytest.MarkDecorator | None:
     """Return a registered marker of that name; None where it already means something else."""
     markers = state_of(config).markers
@@ -300,5 +286,5 @@ def _marker(config: pytest.Config, name: str) -> pytest.MarkDecorator | None:
         markers.update({line.partition(":")[0].partition("(")[0]: None for line in lines})
     if name not in markers:
         config.addinivalue_line("markers", f"{name}: tasks with this word in their metadata")
-        markers[name] = None if name.startswith("_") else getattr(_MARK, name)
+        markers[name] = None if name.startswith("_") else mark(name)
     return markers[name]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
+from pytest_aecbench.plugin._pytest_internals import begin_line, in_mid_line
 from pytest_aecbench.plugin.nodes import is_trial
 from pytest_aecbench.plugin.results import is_retried
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
@@ -152,8 +153,7 @@ def _uncaptured(stream: TextIO) -> TextIO | None:
 
 def _write_line(reporter: pytest.TerminalReporter, stream: TextIO, line: str) -> None:
     """Write a line of its own, and let the reporter begin another."""
-    newline = "\n" if reporter._tw.width_of_current_line else ""
+    newline = "\n" if in_mid_line(reporter) else ""
     stream.write(f"{newline}{line}\n")
     stream.flush()
-    reporter._tw._current_line = ""
-    reporter.currentfspath = None
+    begin_line(reporter)

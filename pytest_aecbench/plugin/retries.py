@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.runner import runtestprotocol  # the way for plugins that run a test again
 
 from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.plugin._pytest_internals import run_attempt
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import needs_sandbox
 from pytest_aecbench.plugin.state import settings_of, state_of
@@ -29,7 +29,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     log = item.ihook
     log.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     while True:
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        reports = run_attempt(item, nextitem)
         if not item.may_be_retried or item.attempt > retries:
             break
         (failed, *_) = [report for report in reports if report.failed]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, LedgerError, SettingsError, TaskError
+from pytest_aecbench.plugin._pytest_internals import in_mid_line
 from pytest_aecbench.plugin.evaluate import summary_of
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
@@ -113,11 +114,10 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 
 
 def _signal_workers(config: pytest.Config, number: signal.Signals) -> None:
+    from pytest_aecbench.plugin._xdist_internals import signal_worker
+
     for node in state_of(config).workers:
-        # Neither xdist nor execnet tells; without it, workers end by themselves after a while.
-        popen = getattr(getattr(node.gateway, "_io", None), "popen", None)
-        if popen is not None and popen.poll() is None:
-            popen.send_signal(number)
+        signal_worker(node, number)
 
 
 def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
@@ -216,7 +216,7 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
             reporter.write_line(f"aec: warning: {note}", yellow=True)
     if reporter.verbosity < 0:
         return
-    if reporter._tw.width_of_current_line:  # such as xdist's, on a terminal
+    if in_mid_line(reporter):  # such as xdist's, on a terminal
         reporter.write_line("")
     if not settings.checks:
         names = (settings.experiment_id, settings.experiment_name, settings.project_name)

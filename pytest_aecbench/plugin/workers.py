@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdist.scheduler.load import LoadScheduling
-
 from pytest_aecbench.errors import TaskError
+from pytest_aecbench.plugin._xdist_internals import OneByOneScheduling
 from pytest_aecbench.plugin.durations import TrialName, past_duration
 from pytest_aecbench.plugin.nodes import needs_sandbox
 from pytest_aecbench.plugin.state import settings_of, state_of
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["TrialScheduling", "expected_durations", "longest_first"]
 
 
-class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no types
+class TrialScheduling(OneByOneScheduling):
     """xdist's own scheduling where no trials are run."""
 
     def __init__(self, config: pytest.Config, log: object) -> None:
@@ -41,7 +40,7 @@ class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no typ
             super().schedule()
             return
         if self.collection is None:
-            if not self._check_nodes_have_same_collection():
+            if not self.agree():
                 return
             node_ids = next(iter(collections))
             self.collection = node_ids
@@ -58,7 +57,7 @@ class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no typ
             return
         if node.shutting_down:
             return
-        while self.pending and len(self.node2pending[node]) < 2:
+        while self.pending and len(self.waiting_for(node)) < 2:
             self._deal(node)
         if not self.pending:
             node.shutdown()
@@ -67,13 +66,13 @@ class TrialScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no typ
         if not self.pending:
             return
         # A long one for a worker that is free or has a short one, a short one behind a long one.
-        waiting = self.node2pending[node]
+        waiting = self.waiting_for(node)
         behind_long = waiting and waiting[-1] in self._long
         trial = self.pending.pop(-1 if behind_long else 0)
         if not behind_long:
             self._long.add(trial)
         self.pending.insert(0, trial)  # which is what is sent
-        self._send_tests(node, 1)
+        self.send_next(node)
 
 
 def longest_first(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:

@@ -42,7 +42,7 @@ def test_nothing_is_imported_at_the_end_of_a_run_without_trials(pytester: pytest
 
         def pytest_unconfigure():
             ours = {name for name in sys.modules if name.startswith("pytest_aecbench.")}
-            late = ("ledger.store", "ledger.record", "reports", "settings.model", "backends", "agents")
+            late = ("ledger.store", "ledger.record", "reports", "settings.model", "backends")
             found = [name for name in ours if name.startswith(
                 tuple(f"pytest_aecbench.{one}" for one in late)
             )]

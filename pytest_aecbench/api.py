@@ -26,7 +26,7 @@ FULL = "full"
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What came of a run: pytest's exit code and the record of every attempt."""
+    """The result of a run: pytest's exit code and the record of every attempt."""
 
     command: tuple[str, ...]
     exit_code: int

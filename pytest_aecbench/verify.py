@@ -58,7 +58,7 @@ class Unusable(Exception):  # noqa: N818  (a state of the file, not a failure of
 
 
 class Verdict(NamedTuple):
-    """What a field earns of its share, from 0 to 1, and what is wrong where that is not 1."""
+    """The share that a field earns, from 0 to 1, and what is wrong where that is not 1."""
 
     score: float
     fault: str | None = None
@@ -269,7 +269,7 @@ def _as_field(item: object) -> Field:
         return Number(item)
     if isinstance(item, str):
         return Choice(item, [item])
-    raise TypeError(f"expected: {item!r} is no item; use a text, number, bool or field")
+    raise TypeError(f"expected: {item!r} is not an item; use a text, number, bool or field")
 
 
 def _fits(item: Field, value: object) -> bool:
@@ -336,7 +336,7 @@ _POWERS_OF_TEN = {
     "p": -12,
 }
 # fmt: on
-# Apparent and reactive power are of a kind of their own: 5 kW is no answer in kVA.
+# Apparent and reactive power are of a kind of their own: 5 kW is not an answer in kVA.
 # fmt: off
 _PREFIXED = {
     "m": (1.0, "m"), "g": (1e-3, "kg"), "s": (1.0, "s"), "A": (1.0, "A"), "K": (1.0, "K"),
@@ -378,7 +378,7 @@ def convert(number: float, unit: str, to: str) -> float:
     factor, kind = _parsed(unit)
     own, own_kind = _parsed(to)
     if kind != own_kind:
-        raise ValueError(f"{unit!r} is no unit for {to!r}")
+        raise ValueError(f"{unit!r} is not a unit for {to!r}")
     if unit == to:
         return number
     shift = _KELVIN_AT_0_C if unit == "°C" else 0.0
@@ -586,7 +586,7 @@ _MISSING = object()
 
 
 class Grade(NamedTuple):
-    """What an answer earned: in all, by field, and why."""
+    """The reward of an answer: in all, by field, and why."""
 
     reward: float
     scores: dict[str, float]
@@ -640,7 +640,7 @@ def _check(fields: Mapping[str, Field]) -> None:
     for name, field in fields.items():
         for need in field.needs:
             if need not in fields or need == name:
-                raise ValueError(f"{name}: needs {need!r}, which is no other field")
+                raise ValueError(f"{name}: needs {need!r}, which is not another field")
 
 
 def _find(answer: Mapping[str, object], name: str) -> object:

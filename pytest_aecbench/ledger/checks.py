@@ -1,4 +1,4 @@
-"""What checks leave in the ledger: one file per check, apart from the records of trials."""
+"""Names of checks, and their records in the ledger: one file per check."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CheckRecord:
 
 @dataclass(frozen=True, slots=True)
 class CheckSummary:
-    """What is known of a task in one state of its files: the latest word of each check.
+    """The latest outcome of each check of a task, in one state of its files.
 
     A check that passed on one backend and failed on another has failed.
     """
@@ -165,9 +165,11 @@ def parse_checks(text: str, where: str) -> tuple[str, ...]:
         if word not in GROUPS and word not in GROUPS["all"]:
             valid = ", ".join((*GROUPS, *GROUPS["all"]))
             raise SettingsError(
-                f"{where}: {word!r} is no check; use some of {valid}, and put paths before {where}"
+                f"{where}: {word!r} is not a check; use some of {valid}, and put paths before {where}"
             )
         chosen.update(dict.fromkeys(GROUPS.get(word, (word,))))
     if not chosen:
-        raise SettingsError(f"{where}: {text!r} names no check; use {', '.join(GROUPS)} or names")
+        raise SettingsError(
+            f"{where}: {text!r} does not name a check; use {', '.join(GROUPS)} or names"
+        )
     return tuple(name for name in GROUPS["all"] if name in chosen)

@@ -43,7 +43,7 @@ def begin(ledger_root: Path, record: TrialRecord) -> None:
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_bytes(b"\n".join(lines))
     except OSError as error:
-        end(ledger_root, record.experiment_id, record.trial_id)  # what is half there helps nobody
+        end(ledger_root, record.experiment_id, record.trial_id)  # remove a half-written note
         raise LedgerError(f"{note}: cannot be written, {error.strerror}") from None
 
 

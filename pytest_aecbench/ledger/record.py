@@ -1,6 +1,6 @@
 """The record of one attempt: everything it leaves behind, as data.
 
-Importing this module imports pydantic; whoever only passes records on imports it for types alone.
+Importing this module imports pydantic; import it under TYPE_CHECKING where records are only passed on.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Environment(_Part):
 
 
 class Inputs(_Part):
-    """What the agent was given; a time limit of None is no limit."""
+    """The inputs of the agent; a time limit of None means that there is none."""
 
     instruction_sha256: _Sha256
     agent_timeout_sec: _Seconds | None = None
@@ -154,7 +154,7 @@ class OutputFile(_Part):
 
 
 class Outputs(_Part):
-    """What was brought back; ``jobs_dir`` is relative to the project's root."""
+    """The files that were brought back; ``jobs_dir`` is relative to the project's root."""
 
     files: tuple[OutputFile, ...] = ()
     output_path: _Text | None = None
@@ -172,7 +172,7 @@ class Failure(_Part):
 
 
 class Evaluation(_Part):
-    """What the attempt earned: a reward, or the reason why there is none."""
+    """The reward of the attempt, or the reason why there is none."""
 
     reward: _Fraction | None
     threshold: _Fraction
@@ -231,7 +231,7 @@ class Timing(_Part):
 
 
 class Cost(_Part):
-    """What the agent's model used; None is unknown, 0 is known to be nothing."""
+    """The use of the agent's model; None is unknown, 0 is known to be nothing."""
 
     tokens_in: _Count | None = None
     tokens_out: _Count | None = None
@@ -281,7 +281,7 @@ class TrialRecord(_Part):
 
     @classmethod
     def from_json(cls, data: bytes) -> TrialRecord:
-        """Read a stored record; LedgerError says in one line why ``data`` is none."""
+        """Read a stored record; LedgerError says in one line what is wrong with ``data``."""
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:

@@ -62,7 +62,7 @@ class LedgerProblem:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What reading the ledger gave: the records, and the files that hold none."""
+    """The records of the ledger, and the files that hold none."""
 
     records: list[TrialRecord]
     problems: list[LedgerProblem]
@@ -193,7 +193,7 @@ def _one_line(path: Path, verb: str) -> Iterator[None]:
             f"{error.filename}: is not a directory; the ledger needs one there"
         ) from None
     except FileExistsError:
-        raise LedgerError(f"{path}: is there already; records are never replaced") from None
+        raise LedgerError(f"{path}: exists already; records are never replaced") from None
     except OSError as error:
         raise LedgerError(
             f"{path}: cannot be {verb}, {error.strerror}; the ledger needs a directory "

@@ -97,7 +97,7 @@ def _refuse_none(config: pytest.Config, found: int) -> None:
         if found
         else f"{file}: no tasks are found; name their directory, as in: pytest tasks"
     )
-    if is_worker(config):  # whose word counts for nothing, so that the controller must say it
+    if is_worker(config):  # a UsageError in a worker is not shown, so the controller raises it
         config.workeroutput[_NONE_SELECTED] = message  # type: ignore[attr-defined]
     else:
         raise pytest.UsageError(message)
@@ -105,6 +105,6 @@ def _refuse_none(config: pytest.Config, found: int) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object, error: object) -> None:
-    """Say what a worker could not."""
+    """Raise the usage error that a worker could not show."""
     if message := getattr(node, "workeroutput", {}).get(_NONE_SELECTED):
         raise pytest.UsageError(message)

@@ -1,4 +1,4 @@
-"""How many trials run at once: the slot that each takes, and what ``-n auto`` means."""
+"""``--aec-concurrency``: the slot that each trial takes, and the meaning of ``-n auto``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pytest_timeout_set_timer(
 
 @contextmanager
 def _time_stopped(item: TrialItem) -> Iterator[None]:
-    """Let pytest-timeout start anew afterwards, for to wait is nobody's fault."""
+    """Restart pytest-timeout's timer afterwards, so that waiting for a slot does not count."""
     hook = item.config.hook
     if _TIMER not in item.stash:
         yield

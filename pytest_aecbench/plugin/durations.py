@@ -21,7 +21,7 @@ RECENT_EXPERIMENTS = 10
 
 
 class TrialName(NamedTuple):
-    """What a trial's node id says, where there is no more to go by."""
+    """The parts of a trial's node id."""
 
     directory: Path
     task_id: str

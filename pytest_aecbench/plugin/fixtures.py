@@ -1,6 +1,6 @@
 """The fixtures that drive a trial; a conftest.py may override any of them for its directory.
 
-What they need is imported when they run, since every pytest run on the machine loads this module.
+They import what they need when they run, because every pytest run on the machine loads this module.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BUILD_SEC = pytest.StashKey[float]()
 
 @pytest.fixture(scope="session")
 def aec_settings(pytestconfig: pytest.Config) -> Settings:
-    """What this run was asked to do."""
+    """The settings of this run."""
     return settings_of(pytestconfig)
 
 
@@ -135,7 +135,7 @@ def aec_reward(
     aec_image: str,
     aec_execution: AgentResult,
 ) -> Reward | None:
-    """What the verifier gave, once it has run; None when nothing is verified."""
+    """The reward that the verifier gave; None when nothing is verified."""
     from pytest_aecbench.trials import stages
 
     aec_trial.agent_result = aec_execution
@@ -147,7 +147,7 @@ def aec_reward(
 
 @pytest.fixture
 def aec_finding(request: pytest.FixtureRequest, check: str) -> Finding | None:
-    """What a check found wrong with its task, once it has looked; None when all is well."""
+    """The problems that a check found in its task; None when there are none."""
     from pytest_aecbench.checks import NotApplicableError
     from pytest_aecbench.checks.rehearsal import Rehearsal, run_check
 

@@ -1,4 +1,4 @@
-"""What a CI pipeline gets: an exit code by the gate, a testcase for it, a summary in Markdown."""
+"""``--aec-gate`` and ``--aec-baseline``: the exit code, a testcase in JUnit, a summary for CI."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ __all__ = ["CheckItem", "SandboxItem", "TrialItem"]
 
 
 class SandboxItem(pytest.Function):
-    """What works on a task in a sandbox."""
+    """A test that works on a task in a sandbox."""
 
     parent: TaskFile
     attempt = 0
@@ -50,7 +50,7 @@ class SandboxItem(pytest.Function):
 
     @property
     def guard_sec(self) -> float:
-        """What no attempt exceeds unless its own deadlines have failed."""
+        """The time that no attempt exceeds unless its own deadlines have failed."""
         from pytest_aecbench.trials.trial import MARGIN_SEC
 
         config, settings = self.task.config, settings_of(self.config)
@@ -183,7 +183,7 @@ _VERIFICATIONS = 20
 
 
 class CheckItem(SandboxItem):
-    """One check of one task; it works as a trial does, and scores nobody."""
+    """One check of one task; it runs as a trial does and is not scored."""
 
     outcome: str | None = None
     _directory: Path | None = None
@@ -200,12 +200,12 @@ class CheckItem(SandboxItem):
 
     @property
     def finding(self) -> Finding | None:
-        """What was found wrong, if the check came to an end."""
+        """The problems that were found, if the check came to an end."""
         return cast("Finding | None", self.funcargs.get("aec_finding"))
 
     @property
     def guard_sec(self) -> float:
-        """What no check exceeds unless its own deadlines have failed."""
+        """The time that no check exceeds unless its own deadlines have failed."""
         verifier_sec = self.task.config.verifier.timeout_sec
         multiplier = settings_of(self.config).timeout_multiplier
         return super().guard_sec + _VERIFICATIONS * verifier_sec * multiplier

@@ -1,4 +1,4 @@
-"""What becomes of trials that ``--aec-max-cost`` leaves no money for."""
+"""``--aec-max-cost``: skip trials once the budget is spent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell those who count that a trial was not run."""
+    """Mark the report of a trial that was not run."""
     report = yield
     if isinstance(item, TrialItem) and item.not_run and report.skipped:
         report.aecbench_not_run = True  # type: ignore[attr-defined]

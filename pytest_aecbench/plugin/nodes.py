@@ -45,12 +45,12 @@ TASK_FILE = "task.toml"
 
 
 def is_trial(node_id: str) -> bool:
-    """Tell a trial by its id, where there is no more to go by."""
+    """Tell whether the id is that of a trial."""
     return f"{TASK_FILE}::trial[" in node_id
 
 
 def is_check(node_id: str) -> bool:
-    """Tell a check by its id."""
+    """Tell whether the id is that of a check."""
     return f"{TASK_FILE}::check[" in node_id
 
 
@@ -111,7 +111,7 @@ class TaskTree(pytest.Directory):
             yield TaskBatch.from_parent(self, directories=batch)
 
     def _ignoring(self) -> Callable[[Path], object]:
-        """Return what tells ignored paths: pytest's hook, or the little of it that matters."""
+        """Return a predicate for ignored paths: pytest's hook, or a fast equivalent for the defaults."""
         config, hook = self.config, self.ihook.pytest_ignore_collect
         patterns = config.getini("norecursedirs")
         said = [
@@ -149,8 +149,8 @@ def _name(plugin: object) -> str:
 class TaskBatch(pytest.Collector):
     """Tasks beside each other that have nothing of their own to say about fixtures.
 
-    They are collected apart from their directory, for pytest takes note of a directory's
-    conftest.py only when it has collected the directory.
+    They are collected apart from their directory, because pytest reads a directory's conftest.py
+    only when it has collected the directory.
     """
 
     def __init__(self, *, directories: Sequence[Path], **kwargs: Any) -> None:

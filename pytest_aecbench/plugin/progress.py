@@ -1,4 +1,4 @@
-"""Where a long run stands, while it runs: on a terminal always, elsewhere a line now and then."""
+"""``--aec-progress``: show on a terminal, or say in lines, where a running run stands."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Progress:
         self._node_ids = [node_id for node_id in node_ids if is_trial(node_id)]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Take note of a trial that begins, here or in a worker."""
+        """Count a trial that begins, here or in a worker."""
         if not is_trial(nodeid) or not has_trials(self.config):
             return
         if self._standing is None:
@@ -68,7 +68,7 @@ class Progress:
         self._standing.begin(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take note of a trial that ends."""
+        """Count a trial that ends."""
         if self._standing is None or is_retried(report) or not is_trial(report.nodeid):
             return
         if report.when in ("teardown", "???"):

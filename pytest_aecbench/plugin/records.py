@@ -31,7 +31,7 @@ def pytest_runtest_makereport(
     report = yield
     if not isinstance(item, SandboxItem) or item.trial is None:
         return report
-    if not isinstance(item, TrialItem):  # whoever made it keeps what it found
+    if not isinstance(item, TrialItem):  # checks keep their findings themselves
         _scrub(report, item.trial.scrubber)
         return report
     known = call.when == "call" or (call.when == "setup" and report.failed)
@@ -151,7 +151,7 @@ def _scrub(report: pytest.TestReport, scrubber: Scrubber) -> None:
 
 
 def _shorten(report: pytest.TestReport) -> None:
-    """Leave out the middle of what is too long for anybody to read."""
+    """Leave out the middle of texts that are too long to read."""
     report.sections = [(name, _ends_of(text)) for name, text in report.sections]
     if report.longrepr is not None and not report.skipped:
         shown = str(report.longrepr)

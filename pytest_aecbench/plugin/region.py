@@ -24,8 +24,8 @@ _LEAST_LINES = 8
 class Region:
     """The last lines of the terminal that ``file`` leads to.
 
-    The terminal itself scrolls only what is above them, so whoever writes to it, be it pytest, a
-    test under ``-s`` or another process, need not know of them. Every change is one write.
+    The terminal itself scrolls only the lines above them, so other writers, such as pytest, a test
+    under ``-s`` or another process, need not know of them. Every change is one write.
     """
 
     def __init__(self, file: TextIO) -> None:

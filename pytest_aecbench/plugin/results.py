@@ -36,7 +36,7 @@ def results_of(config: pytest.Config) -> Results | None:
 
 
 class Results:
-    """What came in so far; a plugin, for only as such does it get to hear of reports."""
+    """The results that came in so far; a plugin, because only plugins get reports."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -64,7 +64,7 @@ class Results:
             self.others_failed = True
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Take note of what could not be collected."""
+        """Remember that something could not be collected."""
         self.others_failed = self.others_failed or report.failed
 
     def settled(self, *, orderly: bool) -> list[TrialResult]:

@@ -1,4 +1,4 @@
-"""Another attempt, when the infrastructure failed; never when there is a reward."""
+"""``--aec-retries``: try again when the infrastructure failed, never when there is a reward."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ __all__ = ["Standing"]
 
 
 class Standing:
-    """Counts trials as they begin and end; ``past`` gives how long one took of late, if it did.
+    """Counts trials as they begin and end; ``past`` gives how long one took recently.
 
     The past is asked for only when the time left is, since reading it takes a while.
     """
@@ -44,11 +44,11 @@ class Standing:
         self._durations: list[float] = []
 
     def begin(self, node_id: str) -> None:
-        """Take note of a trial that begins."""
+        """Count a trial that begins."""
         self.running[node_id] = time.monotonic()
 
     def end(self, node_id: str, reward: float | None, *, failed: bool, reused: bool) -> None:
-        """Take note of a trial that is settled."""
+        """Count a trial that is settled."""
         started = self.running.pop(node_id, None)
         if started is None:
             return
@@ -127,7 +127,7 @@ class Standing:
             for node_id, since in list(self.running.items())
         ]
         pending = list(durations.values())
-        # Those that are reused take no time, but nobody knows yet which they are.
+        # Reused trials take no time, but it is not known yet which they are.
         share = max(0.0, 1 - self._reusable / len(pending)) if pending else 0.0
         work = sum(running) + share * sum(pending)
         longest = max([*running, *(pending if share == 1 else ())], default=0.0)

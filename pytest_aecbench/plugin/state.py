@@ -41,7 +41,7 @@ _HANDOVER = "aecbench"
 
 
 class RunState:
-    """What the plugin's modules know of the run, worked out on first use.
+    """Everything that the plugin's modules know of the run, worked out on first use.
 
     A worker is told what the controller worked out, because files may have changed since.
     """
@@ -64,7 +64,7 @@ class RunState:
 
     @cached_property
     def settings(self) -> Settings:
-        """What the run is asked to do."""
+        """The resolved settings."""
         if self._told is None:
             return _resolve(self._config)
         from pytest_aecbench.settings.resolve import resolve

@@ -1,4 +1,4 @@
-"""What the person at the terminal sees of rewards."""
+"""The terminal: rewards behind each outcome, and the summary at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How trials are dealt to workers: one by one, long ones first.
+"""The scheduler of trials for xdist's workers: one by one, long ones first.
 
 A worker starts a test only when it knows the next one, so one test always waits behind the one that
 runs. A short trial is put behind a long one and a long one behind a short one: so no long trial
@@ -82,7 +82,7 @@ def longest_first(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:
 
 
 def expected_durations(config: pytest.Config, node_ids: Iterable[str]) -> list[float]:
-    """Return how long each trial took of late, else how long it may take; other tests take 0."""
+    """Return how long each trial took recently, else its deadline; other tests take 0."""
     return [_expected(config, node_id) if needs_sandbox(node_id) else 0.0 for node_id in node_ids]
 
 

@@ -1,4 +1,4 @@
-"""What changed between two experiments, from trials that are in both.
+"""Comparison of two experiments by the trials that are in both.
 
 Rewards are paired, averaged per task and compared per agent; the interval of the mean change is a
 bootstrap over tasks, for trials of one task are not independent.

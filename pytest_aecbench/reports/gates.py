@@ -73,7 +73,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a trial must be for a comparison to look at it; ``*`` stands for any text."""
+    """A condition on the trials that a clause looks at; ``*`` stands for any text."""
 
     key: str
     value: str
@@ -236,7 +236,7 @@ def _figure_text(value: float, needed: float) -> str:
 
 
 class _Figure(NamedTuple):
-    """What a metric came to and from how much; None where that is not known."""
+    """The value of a metric and its basis; None where it is not known."""
 
     value: float | None
     basis: str

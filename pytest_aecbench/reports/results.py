@@ -20,7 +20,7 @@ Scalar: TypeAlias = "str | int | float | bool | None"
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What a summary needs to know of one attempt; plain scalars, so that it can cross xdist."""
+    """One attempt as reports need it; plain scalars, so that it can cross xdist."""
 
     task_id: str
     agent: str

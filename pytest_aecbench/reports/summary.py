@@ -39,7 +39,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a set of one agent's trials came to; no scored trial, no mean."""
+    """The figures of a set of one agent's trials; without a scored trial there is no mean."""
 
     trials: int
     scored: int
@@ -51,7 +51,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class AgentSummary:
-    """What one agent's trials came to.
+    """The figures of one agent's trials.
 
     Everything is over public tasks, except ``holdout``, which is over the others, and what the
     agent used up (``attempts`` to ``duration_sec``), which is over every attempt. ``pass_at_k`` and

@@ -1,1 +1,1 @@
-"""What a run is asked to do: one table of settings, their layers, and the resolved value."""
+"""Settings of a run: one table of them, their layers, and the resolved value."""

@@ -149,7 +149,7 @@ class AgentEntry(_Table):
 
 
 class ResourceLimits(_Table):
-    """What trials may use, instead of what their tasks say."""
+    """Limits for trials, instead of those of their tasks."""
 
     timeout_override: Annotated[
         float | None,
@@ -163,7 +163,7 @@ class ResourceLimits(_Table):
 
 
 class ComputeConfig(_Table):
-    """Where trials run; what is no key here is the table of the backend of that name."""
+    """Where trials run; any other key is the table of the backend of that name."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, _Settings]
@@ -196,7 +196,7 @@ class ExperimentConfig(_Table):
 
 
 class ProjectTable(_Table):
-    """What the project is."""
+    """The project itself."""
 
     name: _Text = None
 

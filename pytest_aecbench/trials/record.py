@@ -1,4 +1,4 @@
-"""What a finished attempt leaves: its files, its record, its properties in JUnit."""
+"""The record of a trial: build it, write it, and keep the logs beside it."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _crashed(trial: Trial) -> Evaluation:
     failure = Failure(
         cause="crashed",
         type="Crash",
-        message="the process that ran the trial ended without a word",
+        message="the worker process died (killed or crashed)",
     )
     return Evaluation(
         reward=None, threshold=trial.threshold, passed=None, validity="crashed", error=failure

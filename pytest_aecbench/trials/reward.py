@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """What the trial earned, from 0 to 1, and why.
+    """The reward of a trial, from 0 to 1, and its details.
 
     ``details`` holds the verifier's named numbers, ``breakdown`` all of its ``details.json``, and
     ``warnings`` what was wrong but left the reward usable.
@@ -49,7 +49,7 @@ class Reward:
 
 
 class _UnusableError(Exception):
-    """What was found in place of a reward."""
+    """Something else was found in place of a reward."""
 
 
 def read_reward(

@@ -1,4 +1,4 @@
-"""What happens in a trial, stage by stage; the fixtures call these."""
+"""The stages of a trial; the fixtures call them."""
 
 from __future__ import annotations
 
@@ -221,7 +221,9 @@ def _read(trial: Trial) -> Reward:
     )
     trial.warnings.extend(reward.warnings)
     if verification.returncode != 0:
-        trial.warnings.append(f"verifier: exit code {verification.returncode}, reward all the same")
+        trial.warnings.append(
+            f"verifier: exit code {verification.returncode}, but it left a reward"
+        )
     return reward
 
 

@@ -60,12 +60,12 @@ class Trial:
 
     @cached_property
     def digest(self) -> str:
-        """What the task's files were when the attempt began."""
+        """The digest of the task's files when the attempt began."""
         return self.task.digest
 
     @property
     def key(self) -> str:
-        """What identifies the trial wherever and whenever it runs."""
+        """The identity of the trial wherever and whenever it runs."""
         return trial_key(self.digest, self.agent, self.repetition)
 
     @property
@@ -88,7 +88,7 @@ class Trial:
 
     @property
     def lifetime_sec(self) -> float:
-        """What no sandbox of the trial outlives."""
+        """The time that no sandbox of the trial outlives."""
         healthcheck_sec = self.task.config.environment.healthcheck_sec
         waiting_sec = healthcheck_sec * self.settings.timeout_multiplier
         return waiting_sec + self.agent_timeout_sec + self.verifier_timeout_sec + MARGIN_SEC
@@ -111,12 +111,12 @@ class Trial:
 
     @property
     def workspace_dir(self) -> Path:
-        """What the agent's working directory becomes on the host."""
+        """The agent's working directory on the host."""
         return self.directory / "workspace"
 
     @property
     def logs_dir(self) -> Path:
-        """What the sandbox's ``/logs`` becomes on the host."""
+        """The sandbox's ``/logs`` on the host."""
         return self.directory / "logs"
 
     @contextmanager

@@ -178,7 +178,7 @@ def test_allowing_what_is_no_check_is_a_problem(project: Project) -> None:
     write(project, task_toml='[metadata]\ncheck_allow = ["leak:50"]\n')
     result = project.run("--aec-check=structure")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["metadata.check_allow: 'leak:50' names no check"])
+    result.stdout.fnmatch_lines(["metadata.check_allow: 'leak:50' does not name a check"])
 
 
 def test_exploits_that_would_change_the_host_are_left_out(project: Project) -> None:
@@ -194,7 +194,7 @@ def test_a_bad_choice_of_checks_is_one_line(project: Project) -> None:
     result = project.run("--aec-check=solutoin")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in result.errlines if line.strip()]
-    assert "--aec-check: 'solutoin' is no check" in line
+    assert "--aec-check: 'solutoin' is not a check" in line
 
 
 def test_a_fixture_may_skip_a_trial(anyhow: Project) -> None:

@@ -35,9 +35,9 @@ def test_a_path_taken_for_a_check_says_where_paths_go() -> None:
     with pytest.raises(SettingsError) as raised:
         parse_checks("tasks", "--aec-check")
     message = str(raised.value)
-    assert message.startswith("--aec-check: 'tasks' is no check; use some of standard, exploits")
+    assert message.startswith("--aec-check: 'tasks' is not a check; use some of standard, exploits")
     assert message.endswith("put paths before --aec-check")
-    with pytest.raises(SettingsError, match="names no check"):
+    with pytest.raises(SettingsError, match="does not name a check"):
         parse_checks(" , ", "--aec-check")
 
 

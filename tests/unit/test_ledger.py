@@ -104,7 +104,7 @@ def test_a_record_is_never_replaced(ledger: Ledger) -> None:
     other = record.model_copy(update={"evaluation": scored(1.0)})
     with pytest.raises(LedgerError) as raised:
         ledger.append(other)
-    assert str(raised.value) == f"{path}: is there already; records are never replaced"
+    assert str(raised.value) == f"{path}: exists already; records are never replaced"
     assert path.read_bytes() == record.to_json()
     assert len(files(ledger.root)) == 1
 
@@ -115,7 +115,7 @@ def test_without_hard_links_records_are_kept_and_never_replaced_all_the_same(
 ) -> None:
     record = a_record()
     path = ledger.append(record)
-    with pytest.raises(LedgerError, match="is there already; records are never replaced"):
+    with pytest.raises(LedgerError, match="exists already; records are never replaced"):
         ledger.append(record.model_copy(update={"evaluation": scored(1.0)}))
     assert path.read_bytes() == record.to_json()
     assert files(ledger.root) == [f"exp-1/{record.trial_id}.json"]

@@ -425,8 +425,8 @@ def test_a_quantity_may_be_an_object() -> None:
 @pytest.mark.parametrize(
     ("answer", "unit", "fault"),
     [
-        ("3.2 kA", "V", "'kA' is no unit for 'V'"),
-        ("5 kW", "kVA", "'kW' is no unit for 'kVA'"),
+        ("3.2 kA", "V", "'kA' is not a unit for 'V'"),
+        ("5 kW", "kVA", "'kW' is not a unit for 'kVA'"),
         ("5 MW", "W", "outside the tolerance"),
         ("5 mw", "W", "'mw' is not a known unit"),
         ("5 volts", "V", "'volts' is not a known unit"),

@@ -48,7 +48,7 @@ from pytest_aecbench.backends.docker.reap import (
 )
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TaskError
-from pytest_aecbench.host.homes import left_homes, make_home, remove_tree
+from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX
 
 if TYPE_CHECKING:
@@ -320,6 +320,6 @@ class DockerBackend:
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the containers and files that dead runs left; return the containers' names."""
-        for home in [] if dry_run else left_homes(self.name):
+        for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
         return reap(self._api, dry_run=dry_run)

@@ -27,7 +27,7 @@ from pytest_aecbench.backends.shared.archives import tidy
 from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.backends.shared.shell import check_environment, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.host.homes import give_away, left_homes, remove_tree
+from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
 
@@ -211,7 +211,7 @@ class LocalBackend:
         request = self._last.get(handle.handle_id)
         text = rerun_script(sandbox, request)
         script.write_text(text, encoding="utf-8", errors="surrogateescape")
-        give_away(home)
+        keep(home)
         self._kept.add(handle.handle_id)
         what = "verifier" if verifies(request) else "last command"
         return "\n".join(
@@ -242,7 +242,7 @@ class LocalBackend:
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the sandboxes that dead runs left, with all that runs in them; name them."""
-        homes = left_homes(self.name)
+        homes = abandoned_homes(self.name)
         for home in [] if dry_run else homes:
             kill_marked(home.name)
             remove_tree(home)

@@ -26,7 +26,7 @@ from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone
 from pytest_aecbench.host import slots
-from pytest_aecbench.host.homes import left_homes, make_home, remove_tree
+from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
 from pytest_aecbench.tasks.dockerfile import read_dockerfile, working_directory
 
@@ -334,7 +334,7 @@ class RemoteBackend:
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """End the sandboxes and remove the files that dead runs left; return the sandboxes' ids."""
-        for home in [] if dry_run else left_homes(self.name):
+        for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
         left = [rented.sandbox_id for rented in patiently(self.vendor.rented) if _is_left(rented)]
         if not dry_run:

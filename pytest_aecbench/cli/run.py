@@ -1,4 +1,4 @@
-"""``run``, ``run-local`` and ``evaluate``: pytest with the options spelled shorter."""
+"""``aec-bench run``, ``run-local`` and ``evaluate``: run pytest with shorter options."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["PassingOn", "evaluate", "run"]
 
 
 class PassingOn(TyperCommand):
-    """A command that leaves what comes after ``--`` to pytest."""
+    """A command that passes the arguments after ``--`` to pytest."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read what comes before ``--``; the rest is in the context's ``args``."""
+        """Parse the arguments before ``--``; the rest goes to the context's ``args``."""
         end = args.index("--") if "--" in args else len(args)
         super().parse_args(ctx, args[:end])
         ctx.args = args[end + 1 :]
@@ -43,7 +43,7 @@ _DryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Print the pytest command and do not run it.")
 ]
 _Backend: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Where trials run: local, docker, …")
+    str | None, typer.Option(metavar="NAME", help="The backend for trials: local, docker, …")
 ]
 _ExperimentId: TypeAlias = Annotated[
     str | None, typer.Option(metavar="ID", help="Name the run's records in the ledger.")
@@ -52,7 +52,8 @@ _Threshold: TypeAlias = Annotated[
     str | None, typer.Option(metavar="X", help="The reward from 0 to 1 that passes.")
 ]
 _Gate: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="RULE", help="What makes the run pass, as in 'mean>=0.6'.")
+    str | None,
+    typer.Option(metavar="RULE", help="The rule that makes the run pass, such as 'mean>=0.6'."),
 ]
 
 
@@ -78,7 +79,7 @@ def run(
     workers: _Workers = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Go on with an experiment; 'latest' is the latest."),
+        typer.Option(metavar="ID", help="Continue an experiment; 'latest' is the latest."),
     ] = None,
     rerun: Annotated[
         str | None, typer.Option(metavar="WHICH", help="With --resume: error, failed or all.")
@@ -88,16 +89,16 @@ def run(
     ] = None,
     threshold: _Threshold = None,
     timeout_multiplier: Annotated[
-        str | None, typer.Option(metavar="X", help="Stretch every deadline.")
+        str | None, typer.Option(metavar="X", help="Multiply every deadline by X.")
     ] = None,
     no_verify: Annotated[
         bool, typer.Option("--no-verify", help="Run agents only, score nothing.")
     ] = False,
     keep: Annotated[
-        str | None, typer.Option(metavar="WHICH", help="Leave 'failed' or 'all' sandboxes.")
+        str | None, typer.Option(metavar="WHICH", help="Keep 'failed' or 'all' sandboxes.")
     ] = None,
     force_build: Annotated[
-        bool, typer.Option("--force-build", help="Build images even where they are there.")
+        bool, typer.Option("--force-build", help="Build images even if they exist.")
     ] = False,
     gate: _Gate = None,
     max_error_rate: Annotated[
@@ -109,9 +110,9 @@ def run(
     dry_run: _DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run trials: prints the pytest command that it stands for, and becomes it.
+    """Run trials: prints the equivalent pytest command, then runs it.
 
-    What comes after -- goes to pytest unchanged.
+    Arguments after -- go to pytest unchanged.
 
     Example: aec-bench run electrical --agent oracle --agent nop -n 4 -- -x --junitxml=out.xml
     """
@@ -157,10 +158,10 @@ def evaluate(
     dry_run: _DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify again what an experiment's agents left, with today's verifiers and without agents.
+    """Verify again the work of an experiment's agents, with today's verifiers and without agents.
 
-    The new records are an experiment of their own and point at the old ones, which stay as they
-    are. What comes after -- goes to pytest unchanged.
+    The new records are an experiment of their own and refer to the old ones, which stay unchanged.
+    Arguments after -- go to pytest unchanged.
 
     Example: aec-bench evaluate nightly --backend docker --task electrical -n 4
     """

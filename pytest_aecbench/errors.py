@@ -70,7 +70,7 @@ class TransferError(BackendError):
     """Files could not be moved into or out of a sandbox."""
 
 
-class SandboxGone(BackendError):  # noqa: N818  (a state, as in the design's words)
+class SandboxGone(BackendError):  # noqa: N818  (a state)
     """The sandbox died or vanished while it was needed."""
 
 

@@ -37,7 +37,7 @@ class Composition:
 
     @classmethod
     def read(cls, path: Path, model: Mapping[str, Any]) -> Composition:
-        """Return the resolved file at ``path``; raise BuildError for what no trial may use."""
+        """Return the resolved file at ``path``; raise BuildError for a forbidden key."""
         rest = {key: value for key, value in model.items() if key not in ("name", "version")}
         services = {name: dict(one or {}) for name, one in rest.pop("services", {}).items()}
         services.setdefault(MAIN, {})

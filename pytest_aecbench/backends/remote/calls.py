@@ -45,7 +45,7 @@ def bounded(call: Callable[[], _T], timeout_sec: float, what: str) -> _T:
     def run() -> None:
         try:
             answers.put((call(), None))
-        except BaseException as error:  # noqa: BLE001  (raised again by whoever waits)
+        except BaseException as error:  # noqa: BLE001  (raised again in the waiting thread)
             answers.put((None, error))
 
     threading.Thread(target=run, name="aec-call", daemon=True).start()

@@ -1,4 +1,4 @@
-"""What can go wrong with a trial, and what each means for its score.
+"""The exceptions of this package, and what each means for a trial's score.
 
 ::
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class AecBenchError(Exception):
-    """Anything this package raises on purpose."""
+    """An error that this package raises on purpose."""
 
 
 class UserError(AecBenchError):
@@ -70,7 +70,7 @@ class TransferError(BackendError):
     """Files could not be moved into or out of a sandbox."""
 
 
-class SandboxGone(BackendError):  # noqa: N818  (a state, as in the design's words)
+class SandboxGone(BackendError):  # noqa: N818  (a state)
     """The sandbox died or vanished while it was needed."""
 
 
@@ -87,7 +87,7 @@ class LedgerError(AecBenchError):
 
 
 class Classification(NamedTuple):
-    """What an error means: a stable cause, whether to retry, whether the trial is scored."""
+    """The meaning of an error: a stable cause, whether to retry, whether the trial is scored."""
 
     cause: str
     retry: bool
@@ -112,6 +112,6 @@ _TABLE: dict[type[BaseException], Classification] = {
 
 
 def classify(error: BaseException | type[BaseException]) -> Classification:
-    """Return what ``error`` means for its trial."""
+    """Return the meaning of ``error`` for its trial."""
     kind = error if isinstance(error, type) else type(error)
     return next(_TABLE[base] for base in kind.__mro__ if base in _TABLE)

@@ -1,4 +1,4 @@
-"""The contract of a backend, as tests: subclass `BackendConformance` and give it a backend.
+"""`BackendConformance`: the contract of a backend as tests; subclass it and give it a backend.
 
 ::
 
@@ -35,7 +35,7 @@ from pytest_aecbench.errors import BackendError, BuildError, LaunchError, Sandbo
 
 __all__ = ["BackendConformance", "RunningSandbox"]
 
-# Each leaves a process behind that notes its number in $1.
+# Each leaves a process behind that writes its number to $1.
 _STRAYS = {
     "background": "(echo $BASHPID > $1; exec sleep 1000) &",
     "session": "setsid bash -c 'echo $$ > $1; exec sleep 1000' bash $1 &",
@@ -49,7 +49,7 @@ _GONE = (
 
 @dataclass(frozen=True)
 class RunningSandbox:
-    """One sandbox of a backend, with shorthands for what tests do with it."""
+    """One sandbox of a backend, with shorthands for tests."""
 
     backend: ComputeBackend
     handle: TrialHandle
@@ -73,13 +73,13 @@ class RunningSandbox:
         return self.backend.execute_trial(handle=self.handle, request=request)
 
     def output(self, command: str, **options: Any) -> str:
-        """Run a command that has to succeed; return what it prints."""
+        """Run a command that has to succeed; return its output."""
         result = self.run(command, **options)
         assert result.returncode == 0, result
         return result.stdout
 
     def collect(self) -> CollectedArtifacts:
-        """Bring everything home."""
+        """Copy all files to the host."""
         return self.backend.collect_outputs(handle=self.handle)
 
     def teardown(self) -> None:
@@ -104,10 +104,10 @@ def _write(path: Path, content: str | bytes = "", mode: int = 0o644) -> Path:
 
 
 class BackendConformance:
-    """What every backend does alike; the flags say what a backend is not able to do.
+    """Tests that every backend passes; the flags say what a backend is not able to do.
 
-    Override the fixture ``backend``, and ``task_dir`` where the image needs something else: bash
-    and the usual small tools have to be in it, and its working directory has to be ``/workspace``.
+    Override the fixture ``backend``, and ``task_dir`` if the image needs something else: it must
+    have bash and the usual small tools, and its working directory must be ``/workspace``.
     """
 
     enforces_network = True
@@ -120,7 +120,7 @@ class BackendConformance:
 
     @pytest.fixture
     def task_dir(self, tmp_path: Path) -> Path:
-        """The task whose environment sandboxes are made of."""
+        """The task whose environment the sandboxes use."""
         directory = tmp_path / "conformance"
         dockerfile = "FROM python:3.11-slim\nWORKDIR /workspace\n"
         _write(directory / "environment/Dockerfile", dockerfile)

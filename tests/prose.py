@@ -1,9 +1,10 @@
-"""The house's rules for English, for pages and for docstrings."""
+"""The rules for English in pages, docstrings, comments and messages."""
 
 from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,3 +51,18 @@ def docstrings(module: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, kinds) and (text := ast.get_docstring(node)):
             yield text
+
+
+def comments(module: Path) -> Iterator[str]:
+    """Yield the comments of a module."""
+    with tokenize.open(module) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
+
+
+def messages(module: Path) -> Iterator[str]:
+    """Yield the string literals of a module that have several words, with its docstrings."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value

@@ -1,4 +1,4 @@
-"""Agents: the protocol, the values that cross it, and the names users type."""
+"""Agents: the protocol, its limits and results, and the names that users type."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ AgentStatus: TypeAlias = Literal["completed", "failed", "timed_out", "limit_reac
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """What an agent may use up in one trial."""
+    """The limits of an agent in one trial."""
 
     timeout_sec: float
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens a trial used; input counts without what the cache served, None where unknown."""
+    """Tokens a trial used; input excludes tokens read from the cache; None is unknown."""
 
     tokens_in: int | None = None
     tokens_out: int | None = None
@@ -36,7 +36,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """How an agent ended. Whatever the status, the trial is verified."""
+    """The end of an agent. The trial is verified whatever the status."""
 
     status: AgentStatus = "completed"
     error: str | None = None
@@ -49,7 +49,7 @@ class AgentResult:
 
     @classmethod
     def from_execution(cls, execution: BackendExecutionResult) -> AgentResult:
-        """Read an agent's end from that of the one command it consists of."""
+        """Return the result of an agent that is one command."""
         status: AgentStatus = "completed"
         error = None
         if execution.timed_out:

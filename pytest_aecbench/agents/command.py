@@ -1,4 +1,4 @@
-"""The agent that is a shell command: any program that solves a task by itself."""
+"""The agent ``command``: a shell command that solves a task by itself."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.tasks.task import Task
 
-# What a program reads when nobody said otherwise; the agent's parameters of the same names win
-# over these, and the host's own AGENT_… variables over both.
+# Default variables; the agent's parameters of the same names override these, and the host's own
+# AGENT_… variables override both.
 DEFAULTS = {
     "AGENT_MODEL": "",
     "AGENT_MAX_TOKENS": "16384",
@@ -25,7 +25,7 @@ DEFAULTS = {
 
 
 class CommandAgent:
-    """Runs one command by bash in the working directory, told the task by ``AGENT_…``."""
+    """Runs one command by bash in the working directory, with the task in ``AGENT_…``."""
 
     def __init__(self, spec: AgentSpec) -> None:
         self.command = str(spec.parameters["command"])

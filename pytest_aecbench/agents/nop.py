@@ -1,4 +1,4 @@
-"""The agent that does nothing: what an empty answer earns."""
+"""The agent ``nop``, which does nothing: its reward is that of an empty answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NopAgent:
-    """Leaves the sandbox as it is."""
+    """Leaves the sandbox unchanged."""
 
     def __init__(self, spec: AgentSpec) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The agent that knows: it runs the task's own solution."""
+"""The agent ``oracle``, which runs the task's own solution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class OracleAgent:
-    """Runs ``solution/solve.sh`` or ``solve.py``, and alone gets to see ``/solution``."""
+    """Runs ``solution/solve.sh`` or ``solve.py``; only this agent gets ``/solution``."""
 
     def __init__(self, spec: AgentSpec) -> None:
         pass

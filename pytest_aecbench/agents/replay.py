@@ -1,4 +1,4 @@
-"""The agent that repeats: what somebody wrote before stands in for an agent's work."""
+"""The agent ``replay``, which submits a file or directory that was written before."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["ReplayAgent", "pinned"]
 
 
 class ReplayAgent:
-    """Puts a file in place of the task's output, or a directory in place of its workspace."""
+    """Replaces the task's output by a file, or its workspace by a directory."""
 
     def __init__(self, spec: AgentSpec) -> None:
         self.path = str(spec.parameters["path"])
         self.source = spec.source
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
-        """Put it there."""
+        """Copy the file or directory to the sandbox."""
         if self.source is None:
             raise SettingsError(
                 f"--aec-agent: replay: {self.path!r} is neither in {task.task_id} nor in the "
@@ -42,7 +42,7 @@ class ReplayAgent:
 
 
 def pinned(spec: AgentSpec, task: Task, root: Path) -> AgentSpec:
-    """Find what is replayed for this task; its digest makes another content another agent."""
+    """Return the agent with its source for this task; a different content is another agent."""
     name = str(spec.parameters["path"]).replace("{task_id}", task.task_id)
     found = next((path for path in (task.path / name, root / name) if path.exists()), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""Which agent attempts a task: a harness, a model and parameters, under a short name."""
+"""The specification of an agent: a harness, a model and parameters, under a short name."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ NAME = "[A-Za-z0-9_.:-]+"
 HARNESS = r"[A-Za-z_][\w.-]*"
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<spec>.+)", re.DOTALL)
-# harness -> the parameter that all after its colon is, and what that is
+# harness -> the parameter that follows its colon, and the kind of its value
 _TAKES = {"command": ("command", "shell command"), "replay": ("path", "file or directory")}
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentSpec:
-    """A named way to attempt a task; the name is for people, the rest is its identity.
+    """A named way to attempt a task; all except the name is its identity.
 
     ``client`` is as the user wrote it, with the names of variables and not their values. Of a
-    stored agent, only the digests of its prompt and its client are known.
-    ``source`` is where on this host its content is, for an agent that repeats some; where that
-    is does not matter, so it is no part of the identity either.
+    stored agent, only the digests of its prompt and its client are known. ``source`` is the path
+    of a replayed agent's content on this host; it is not part of the identity.
     """
 
     name: str
@@ -60,12 +59,12 @@ class AgentSpec:
         return f"<agent {self.name}>"
 
     def client_settings(self, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-        """Return ``client`` with its variables filled in."""
+        """Return ``client`` with its variables replaced."""
         return dict(expand_in(self.client, f"{self.name}: client", environ))
 
 
 def parse_agents(texts: Sequence[str], where: str) -> tuple[AgentSpec, ...]:
-    """Read agents as the user types them: ``[NAME=]HARNESS[:MODEL]``, or ``command:SHELL``."""
+    """Return the agents that a user types: ``[NAME=]HARNESS[:MODEL]``, or ``command:SHELL``."""
     agents = [_parse(text, where) for text in texts]
     return _distinct(agents, where, [f", as in 'other={_unnamed(text)}'" for text in texts])
 
@@ -73,7 +72,7 @@ def parse_agents(texts: Sequence[str], where: str) -> tuple[AgentSpec, ...]:
 def agents_from(
     entries: Sequence[Mapping[str, Any]], where: str, environ: Mapping[str, str] = os.environ
 ) -> tuple[AgentSpec, ...]:
-    """Read agents as an experiment lists them, filling in the variables of their models."""
+    """Return the agents of an experiment, with the variables of their models replaced."""
     agents = []
     for index, entry in enumerate(entries):
         here = f"{where}.{index}"
@@ -91,7 +90,7 @@ def agents_from(
             entry.get("system_prompt"),
             entry.get("client") or {},
         )
-        expand_in(agent.client, f"{here}.client", environ)  # to be refused now or not at all
+        expand_in(agent.client, f"{here}.client", environ)  # to report a missing variable now
         agents.append(agent)
     return _distinct(agents, where, [""] * len(agents))
 
@@ -99,12 +98,12 @@ def agents_from(
 def _distinct(
     agents: Sequence[AgentSpec], where: str, examples: Sequence[str]
 ) -> tuple[AgentSpec, ...]:
-    """Refuse agents that nobody could tell apart."""
+    """Raise SettingsError for two agents that are the same or have the same name."""
     known: dict[str, AgentSpec] = {}
     for agent, example in zip(agents, examples, strict=True):
         if agent.name in known:
             raise SettingsError(
-                f"{where}: two agents are named {agent.name!r}; name them apart{example}"
+                f"{where}: two agents are named {agent.name!r}; give each its own name{example}"
             )
         for other in known.values():
             if agent_key(other) == agent_key(agent):
@@ -128,7 +127,7 @@ def _parse(text: str, where: str) -> AgentSpec:
     if not re.fullmatch(HARNESS, harness):
         raise SettingsError(
             f"{where}: {text!r} does not name an agent; use HARNESS, HARNESS:MODEL, "
-            "command:SHELL, replay:PATH or a dotted path, with NAME= before it if you like"
+            "command:SHELL, replay:PATH or a dotted path, optionally after NAME="
         )
     if harness in _TAKES:
         parameter, what = _TAKES[harness]
@@ -145,7 +144,7 @@ def _parse(text: str, where: str) -> AgentSpec:
 
 
 def _slug(text: str) -> str:
-    """Shorten ``text`` to what can stand in a node id, be shown, and be pasted back."""
+    """Return a short form of ``text`` that fits into a node id and can be pasted back."""
     from pytest_aecbench.host.secrets import Scrubber, secrets_from
 
     text = Scrubber(secrets_from(os.environ)).text(text)

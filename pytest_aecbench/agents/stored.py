@@ -1,4 +1,4 @@
-"""The agent that is not run again: what it had left is put back."""
+"""The stored agent of ``--aec-evaluate``: restores an earlier agent's work without running it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MARKER", "StoredAgent"]
 
-# What a sandbox finds in its working directory when it starts, and nowhere else.
+# A file that is only in a sandbox's initial working directory.
 MARKER = ".aecbench-working-directory"
 
-# By way of /tests, for only the sandbox knows its working directory, which gets to hold what was
-# stored and nothing else: not even a file of the image's that the agent had removed. Without the
-# marker, a backend has run this elsewhere, where nothing must be removed.
+# Through /tests, because only the sandbox knows its working directory. That directory gets only
+# the stored files, without files of the image that the agent had removed. Without the marker, a
+# backend has run this in another directory, where nothing must be removed.
 _PUT_BACK = f"""
 [ -e {MARKER} ] || {{ echo "not in the sandbox's working directory" >&2; exit 1; }}
 find . -mindepth 1 -delete && cp -a /tests/. .
@@ -35,12 +35,12 @@ class StoredAgent:
         self.result = result
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
-        """Put back what was left, and end as the agent had ended."""
+        """Restore the stored files, and return the agent's original result."""
         uploads = {"/tests": self.directory / "workspace"}
         if (logs := self.directory / "logs/agent").is_dir():
             uploads["/logs/agent"] = logs
         done = sandbox.execute(_PUT_BACK, timeout_sec=limits.timeout_sec, uploads=uploads)
         if done.returncode != 0:
             said = done.stderr.strip().rpartition("\n")[2]
-            raise TransferError(f"{uploads['/tests']}: cannot be put back in the sandbox; {said}")
+            raise TransferError(f"{uploads['/tests']}: cannot be restored in the sandbox; {said}")
         return self.result

@@ -1,4 +1,4 @@
-"""Compute backends: the protocol, the values that cross it, and the names users type."""
+"""Compute backends: the protocol, its requests and results, and the names that users type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TrialHandle:
-    """Names one sandbox; opaque to everyone but the backend that made it."""
+    """The name of one sandbox; only the backend that made it can interpret it."""
 
     backend_name: str
     handle_id: str
@@ -41,10 +41,10 @@ class BackendExecutionRequest:
 
     ``command`` is given to ``bash -c``. ``uploads`` maps absolute sandbox paths to host files or
     directories; they are placed before the command runs, one after the other, and a directory
-    replaces whatever was at its target. A later upload may go into the directory of an earlier one.
-    With ``exclusive``, every process that earlier requests left behind is killed before anything
-    else happens. ``cwd`` of None is the image's working directory. A backend that can gives
-    ``on_output`` what the command prints, while it does.
+    replaces anything at its target. A later upload may go into the directory of an earlier one.
+    With ``exclusive``, every process that earlier requests left behind is killed first. ``cwd`` of
+    None is the image's working directory. A backend that can stream calls ``on_output`` with the
+    command's output while it runs.
     """
 
     command: str
@@ -59,10 +59,10 @@ class BackendExecutionRequest:
 
 @dataclass(frozen=True, slots=True)
 class BackendExecutionResult:
-    """How a command ended. A non-zero exit is a result; a dead sandbox is an exception.
+    """The end of a command. A non-zero exit is a result; a dead sandbox is an exception.
 
-    ``returncode`` is None when the command was stopped at its deadline; what it had printed by
-    then is kept. ``truncated`` says that the middle of an over-long output was left out.
+    ``returncode`` is None when the command was stopped at its deadline; its output up to then is
+    kept. ``truncated`` says that the middle of an over-long output was left out.
     """
 
     returncode: int | None
@@ -75,10 +75,10 @@ class BackendExecutionResult:
 
 @dataclass(frozen=True, slots=True)
 class CollectedArtifacts:
-    """Host directories with what the sandbox left; valid until teardown.
+    """Host directories with the files of a sandbox; valid until teardown.
 
-    ``workspace`` holds the working directory's files and ``logs`` those of ``/logs``. ``skipped``
-    names what was left behind (devices, FIFOs, links that lead outside, files over a size cap).
+    ``workspace`` has the working directory's files and ``logs`` those of ``/logs``. ``skipped``
+    names the entries left behind (devices, FIFOs, links that lead outside, files over a size cap).
     """
 
     workspace: Path
@@ -88,7 +88,7 @@ class CollectedArtifacts:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a task allows its sandbox; None means no limit of its own."""
+    """The limits of a sandbox; None means no limit of its own."""
 
     cpus: float | None = None
     memory_mb: int | None = None
@@ -101,16 +101,16 @@ class Limits:
 class ComputeBackend(Protocol):
     """A place where trials run.
 
-    Built-in backends also take ``launch_trial(..., limits=Limits(...))``; a backend written to
-    exactly these five methods runs unchanged.
+    Built-in backends also take ``launch_trial(..., limits=Limits(...))``; a backend with exactly
+    these five methods runs unchanged.
     """
 
     def build_environment(self, *, task_dir: Path) -> str:
-        """Make the task's image and return its reference."""
+        """Build the task's image and return its reference."""
         ...
 
     def launch_trial(self, *, image_ref: str, workspace_dir: Path) -> TrialHandle:
-        """Start a sandbox; the contents of ``workspace_dir`` are put in its working directory."""
+        """Start a sandbox; copy the contents of ``workspace_dir`` to its working directory."""
         ...
 
     def execute_trial(
@@ -120,7 +120,7 @@ class ComputeBackend(Protocol):
         ...
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
-        """Bring the working directory and ``/logs`` to the host."""
+        """Copy the working directory and ``/logs`` to the host."""
         ...
 
     def teardown(self, *, handle: TrialHandle) -> None:
@@ -128,7 +128,7 @@ class ComputeBackend(Protocol):
         ...
 
 
-# name -> (dotted path of the class, the extra that installs what it needs)
+# name -> (dotted path of the class, the extra that installs its dependencies)
 BACKENDS: dict[str, tuple[str, str | None]] = {
     "daytona": ("pytest_aecbench.backends.daytona.DaytonaBackend", "daytona"),
     "docker": ("pytest_aecbench.backends.docker.DockerBackend", "docker"),

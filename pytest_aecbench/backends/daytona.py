@@ -1,4 +1,4 @@
-"""Run trials in sandboxes of Daytona."""
+"""The backend ``daytona``: run trials in sandboxes of Daytona."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _START_SEC = 300.0
 _TRANSFER_SEC = 1800
 _MB_PER_GB = 1024
 _GONE_STATES = ("destroyed", "destroying", "error", "stopped", "stopping", "archived")
-# Refused while nothing has happened; what else a gateway says may have come too late.
+# Refused before the call had any effect; other errors of a gateway may come after it.
 _BUSY = (429, 503)
 
 
 class DaytonaVendor:
-    """Daytona's SDK; ``options`` are those of ``compute.daytona``, else its own variables count."""
+    """Daytona's SDK; ``options`` are those of ``compute.daytona``, before its own variables."""
 
     name = "daytona"
     concurrency = 10
@@ -72,12 +72,12 @@ class DaytonaVendor:
             )
         if not self._options:
             return daytona.Daytona()
-        # Where it is not given, the SDK warns of an older name for it that nobody used.
+        # Without this value, the SDK warns about an older name for it.
         url = os.environ.get("DAYTONA_API_URL", _API_URL)
         return daytona.Daytona(daytona.DaytonaConfig(**{"api_url": url, **self._options}))
 
     def check(self) -> str:
-        """Ask for one sandbox of the account's list."""
+        """Check the account by asking for one of its sandboxes; return the SDK's version."""
         client = self._client
         with _translated("the account"):
             for _ in client.list(ListSandboxesQuery(limit=1), request_timeout=_CALL_SEC):
@@ -85,15 +85,15 @@ class DaytonaVendor:
         return f"daytona (SDK {version('daytona')})"
 
     def refusal(self, limits: Limits) -> str | None:
-        """Refuse nothing: whatever lifetime a trial has, Daytona keeps to it."""
+        """Return None, because Daytona accepts any lifetime."""
         return None
 
     def unenforced(self) -> tuple[str, ...]:
-        """Daytona limits all that a task can ask for."""
+        """Return nothing, because Daytona enforces every limit of a task."""
         return ()
 
     def build(self, environment: Environment) -> str:
-        """Make a snapshot; its name says what it is made of, and it carries the resources."""
+        """Build a snapshot with the task's resources, named after its content."""
         resources = Resources(
             cpu=_up(environment.cpus),
             memory=_up(environment.memory_mb, _MB_PER_GB),
@@ -103,7 +103,7 @@ class DaytonaVendor:
         digest = sha256(f"{source}\0{resources}\0{environment.workdir}".encode()).hexdigest()
         name = f"aecbench-{digest[:20]}"
 
-        def is_there() -> bool:
+        def exists() -> bool:
             with _translated(f"looking for the snapshot {name}"):
                 try:
                     return str(self._client.snapshot.get(name).state) in (
@@ -132,7 +132,7 @@ class DaytonaVendor:
                     raise
                 raise log.failed(str(error)) from None
 
-        return built_once(self.name, name, environment, is_there, build)
+        return built_once(self.name, name, environment, exists, build)
 
     def create(
         self, image_ref: str, limits: Limits, labels: Mapping[str, str], lifetime_sec: int
@@ -143,7 +143,7 @@ class DaytonaVendor:
             labels=dict(labels),
             os_user="root",
             network_block_all=not limits.network,
-            # It must not stop while an agent thinks, and must end even if nobody ends it.
+            # It must not stop while an agent thinks, and must end even if this process dies.
             auto_stop_interval=0,
             auto_delete_interval=0,
             ttl_minutes=math.ceil(lifetime_sec / 60),
@@ -153,8 +153,8 @@ class DaytonaVendor:
                 sandbox = self._client.create(params, timeout=_START_SEC)
             except DaytonaNotFoundError:
                 raise LaunchError(
-                    f"daytona: snapshot {image_ref!r} is not there; "
-                    "use what build_environment returned"
+                    f"daytona: snapshot {image_ref!r} does not exist; "
+                    "use the reference that build_environment returned"
                 ) from None
         self._sandboxes[sandbox.id] = sandbox
         return str(sandbox.id)
@@ -166,7 +166,7 @@ class DaytonaVendor:
             raise SandboxGone(f"daytona: sandbox {sandbox_id!r} was removed") from None
 
     def run(self, sandbox_id: str, command: str, timeout_sec: float) -> str:
-        """Run a command; its two streams come as one."""
+        """Run a command; return stdout and stderr mixed."""
         with _translated("a command", dispatched=True):
             done = self._sandbox(sandbox_id).process.exec(
                 command, cwd="/", timeout=math.ceil(timeout_sec)
@@ -181,7 +181,7 @@ class DaytonaVendor:
             )
 
     def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
-        """Read a file."""
+        """Yield a file's content."""
         with _translated("a download", dispatched=True):
             try:
                 yield from self._sandbox(sandbox_id).fs.download_file_stream(
@@ -193,7 +193,7 @@ class DaytonaVendor:
                 raise FileNotFoundError(path) from error
 
     def is_running(self, sandbox_id: str) -> bool:
-        """Ask the control plane."""
+        """Return whether the control plane has the sandbox as running."""
         with _translated("looking for a sandbox"):
             try:
                 found = self._client.get(sandbox_id, request_timeout=_CALL_SEC)
@@ -211,7 +211,7 @@ class DaytonaVendor:
                 return
 
     def rented(self) -> Iterable[Rented]:
-        """List the account's sandboxes."""
+        """Return the account's sandboxes that have our labels."""
 
         def listed() -> list[Rented]:
             with _translated("listing sandboxes"):
@@ -223,7 +223,7 @@ class DaytonaVendor:
 
 
 class DaytonaBackend(RemoteBackend):
-    """Trials in sandboxes of Daytona."""
+    """Runs trials in sandboxes of Daytona."""
 
     make_vendor = DaytonaVendor
 
@@ -235,7 +235,7 @@ def _up(amount: float | None, unit: int = 1) -> int | None:
 
 @contextmanager
 def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
-    """Turn Daytona's errors into ours; ``dispatched``: the call may have had its effect."""
+    """Raise Daytona's errors as ours; ``dispatched``: the call may have had its effect."""
     try:
         yield
     except DaytonaAuthenticationError as error:

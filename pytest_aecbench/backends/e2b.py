@@ -1,4 +1,4 @@
-"""Run trials in sandboxes of E2B."""
+"""The backend ``e2b``: run trials in sandboxes of E2B."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _CONNECTION = ("api_key", "api_url", "domain", "sandbox_url")
 
 
 class E2BVendor:
-    """E2B's SDK; ``options`` are those of ``compute.e2b``, else its own variables count."""
+    """E2B's SDK; ``options`` are those of ``compute.e2b``, before its own variables."""
 
     name = "e2b"
     concurrency = 20
@@ -60,14 +60,14 @@ class E2BVendor:
         found = read_options(self.name, options or {}, OPTIONS)
         self._max_lifetime_sec: int = found.get("max_lifetime_sec", _HOUR)
         self._has_key = bool(found.get("api_key") or os.environ.get("E2B_API_KEY"))
-        # Our own patience is longer than the SDK's, and knows what may be repeated.
+        # Our own retries last longer than the SDK's, and repeat only calls that are safe to repeat.
         connection: dict[str, Any] = {key: found[key] for key in _CONNECTION if key in found}
         self._client = e2b.E2B(**connection, **_no_retries())
         self._sandboxes: dict[str, Any] = {}
         self._sizes: dict[str, tuple[int | None, int | None]] = {}
 
     def check(self) -> str:
-        """Ask for one sandbox of the account's list."""
+        """Check the account by asking for one of its sandboxes; return the SDK's version."""
         self._require_key()
         with _translated("the account"):
             self._client.Sandbox.list(limit=1).next_items()
@@ -80,31 +80,31 @@ class E2BVendor:
             )
 
     def refusal(self, limits: Limits) -> str | None:
-        """Refuse a lifetime that the account's plan does not have."""
+        """Return an error for a lifetime that the account's plan does not allow."""
         if (limits.lifetime_sec or 0) > self._max_lifetime_sec:
             return (
                 f"a sandbox lives {self._max_lifetime_sec} s at most, and the trial may need "
                 f"{limits.lifetime_sec:.0f}; lower its timeouts, or set "
-                "compute.e2b.max_lifetime_sec to what your plan allows (Pro: 86400)"
+                "compute.e2b.max_lifetime_sec to your plan's limit (Pro: 86400)"
             )
         return None
 
     def unenforced(self) -> tuple[str, ...]:
-        """E2B has one disk size per plan."""
+        """Return the disk's size, because E2B has one size per plan."""
         return ("storage",)
 
     def build(self, environment: Environment) -> str:
-        """Build a template; its name says what it is made of."""
+        """Build a template, named after its content."""
         cpus = None if environment.cpus is None else math.ceil(environment.cpus)
         memory_mb = environment.memory_mb
         if memory_mb is not None:
-            memory_mb += memory_mb % 2  # an odd number of megabytes is refused
+            memory_mb += memory_mb % 2  # E2B refuses odd numbers
         source = environment.docker_image or context_digest(environment.context)
         digest = sha256(f"{source}\0{cpus}\0{memory_mb}\0{environment.workdir}".encode())
         name = f"aecbench-{digest.hexdigest()[:20]}"
         self._sizes[name] = (cpus, memory_mb)
 
-        def is_there() -> bool:
+        def exists() -> bool:
             with _translated(f"looking for the template {name}"):
                 return bool(self._client.Template.exists(name))
 
@@ -115,7 +115,7 @@ class E2BVendor:
                     built = template.from_image(environment.docker_image)
                 else:
                     built = template.from_dockerfile(str(environment.context / "Dockerfile"))
-                # Where a Dockerfile says neither, E2B would choose others than Docker.
+                # Without these two, E2B's defaults differ from Docker's.
                 built = built.set_user("root").set_workdir(str(environment.workdir))
                 with _translated(f"building {name}"):
                     self._client.Template.build(
@@ -128,15 +128,15 @@ class E2BVendor:
             except (BuildException, ValueError) as error:
                 raise log.failed(str(error)) from None
 
-        return built_once(self.name, name, environment, is_there, build)
+        return built_once(self.name, name, environment, exists, build)
 
     def create(
         self, image_ref: str, limits: Limits, labels: Mapping[str, str], lifetime_sec: int
     ) -> str:
         """Start a sandbox of a template."""
         built_for = self._sizes.get(image_ref, (None, None))
-        wanted = (None if limits.cpus is None else math.ceil(limits.cpus), limits.memory_mb)
-        for what, given, asked in zip(("cpus", "memory_mb"), built_for, wanted, strict=True):
+        requested = (None if limits.cpus is None else math.ceil(limits.cpus), limits.memory_mb)
+        for what, given, asked in zip(("cpus", "memory_mb"), built_for, requested, strict=True):
             if asked is not None and given is not None and asked > given:
                 raise LaunchError(
                     f"e2b: {what} belongs to the template, which has {given}; "
@@ -153,8 +153,8 @@ class E2BVendor:
             except e2b.SandboxException as error:
                 if error.status_code in (400, 404) and "template" in str(error).lower():
                     raise LaunchError(
-                        f"e2b: template {image_ref!r} is not there; "
-                        "use what build_environment returned"
+                        f"e2b: template {image_ref!r} does not exist; "
+                        "use the reference that build_environment returned"
                     ) from None
                 raise
         self._sandboxes[sandbox.sandbox_id] = sandbox
@@ -183,7 +183,7 @@ class E2BVendor:
             self._sandbox(sandbox_id).files.write(path, file, user="root")
 
     def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
-        """Read a file as root."""
+        """Yield a file's content, read as root."""
         with _translated("a download", dispatched=True):
             try:
                 yield from self._sandbox(sandbox_id).files.read(path, format="stream", user="root")
@@ -191,7 +191,7 @@ class E2BVendor:
                 raise FileNotFoundError(path) from None
 
     def is_running(self, sandbox_id: str) -> bool:
-        """Ask the sandbox itself."""
+        """Return whether the sandbox itself answers."""
         with _translated("looking for a sandbox"):
             try:
                 return bool(self._sandbox(sandbox_id).is_running())
@@ -205,7 +205,7 @@ class E2BVendor:
             self._client.Sandbox.kill(sandbox_id)
 
     def rented(self) -> Iterable[Rented]:
-        """List the account's sandboxes, page by page."""
+        """Return the account's sandboxes that have our labels."""
         self._require_key()
         found = []
         with _translated("listing sandboxes"):
@@ -217,19 +217,19 @@ class E2BVendor:
 
 
 class E2BBackend(RemoteBackend):
-    """Trials in sandboxes of E2B."""
+    """Runs trials in sandboxes of E2B."""
 
     make_vendor = E2BVendor
 
 
 def _no_retries() -> dict[str, Any]:
-    """Return the option that newer versions of the SDK have; older ones do not repeat calls."""
+    """Return the option that turns off retries; older versions of the SDK have none."""
     return {"retries": 0} if "retries" in e2b.ApiParams.__annotations__ else {}
 
 
 @contextmanager
 def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
-    """Turn E2B's errors into ours; ``dispatched`` says that the call may have had its effect."""
+    """Raise E2B's errors as ours; ``dispatched`` says that the call may have had its effect."""
     try:
         yield
     except AuthenticationException as error:
@@ -247,7 +247,7 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
         raise kind(f"e2b: {what}: {_line(error)}") from None
     except FileNotFoundError:
         raise
-    except (OSError, RuntimeError, JSONDecodeError) as error:  # the transport, a gateway's page
+    except (OSError, RuntimeError, JSONDecodeError) as error:  # transport errors, HTML pages
         raise Lost(f"e2b: {what}: {_line(error)}") from None
 
 

@@ -1,4 +1,4 @@
-"""Run trials in sandboxes of Modal."""
+"""The backend ``modal``: run trials in sandboxes of Modal."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ModalVendor:
 
     @cached_property
     def _app(self) -> Any:
-        """The app that all sandboxes belong to, which is how they are found again."""
+        """The app that all sandboxes belong to, by which they are found again."""
         with _translated("the account"):
             return modal.App.lookup(
                 self._options.get("app", _APP),
@@ -78,14 +78,14 @@ class ModalVendor:
             )
 
     def check(self) -> str:
-        """Find the app, or make it."""
+        """Find or create the app; return the SDK's version."""
         environment = self._options.get("environment")
         self._app  # noqa: B018  (asks for it)
         shown = f", environment {environment}" if environment else ""
         return f"modal (SDK {version('modal')}{shown})"
 
     def refusal(self, limits: Limits) -> str | None:
-        """Refuse what Modal's own bounds, or those that were set, do not allow."""
+        """Return an error for a lifetime over ``compute.modal.timeout_sec`` or Modal's limit."""
         most = self._options.get("timeout_sec")
         if most is not None and (limits.lifetime_sec or 0) > most:
             return (
@@ -95,11 +95,11 @@ class ModalVendor:
         return None
 
     def unenforced(self) -> tuple[str, ...]:
-        """A sandbox has as much disk as its worker."""
+        """Return the disk's size, because a sandbox shares its worker's disk."""
         return ("storage",)
 
     def build(self, environment: Environment) -> str:
-        """Build an image; Modal knows those that it has by their content."""
+        """Build an image, which Modal caches by content."""
         key = environment.docker_image or context_digest(environment.context)
         key += f"\0{environment.workdir}"
 
@@ -141,7 +141,7 @@ class ModalVendor:
                     app=self._app,
                     client=self._client,
                     image=image,
-                    # As a limit, not as what is reserved: a task says the most it may use.
+                    # As a limit, not as a reservation, because a task states its maximum.
                     cpu=None if limits.cpus is None else (min(limits.cpus, 0.125), limits.cpus),
                     memory=None if limits.memory_mb is None else (128, limits.memory_mb),
                     block_network=not limits.network,
@@ -152,7 +152,8 @@ class ModalVendor:
                 )
             except exception.NotFoundError:
                 raise LaunchError(
-                    f"modal: image {image_ref!r} is not there; use what build_environment returned"
+                    f"modal: image {image_ref!r} does not exist; "
+                    "use the reference that build_environment returned"
                 ) from None
         self._sandboxes[sandbox.object_id] = sandbox
         return str(sandbox.object_id)
@@ -165,9 +166,9 @@ class ModalVendor:
 
     @contextmanager
     def _dispatched(self, sandbox_id: str, what: str) -> Iterator[None]:
-        """Turn the errors of a call to a sandbox into ours; it may have had its effect.
+        """Raise the errors of a call to a sandbox as ours; it may have had its effect.
 
-        The SDK takes a sandbox that does not answer for one that is gone; its control plane knows.
+        The SDK reports a sandbox that does not answer as gone, so the control plane is asked.
         """
         try:
             with _translated(what, dispatched=True):
@@ -184,7 +185,7 @@ class ModalVendor:
     def run(self, sandbox_id: str, command: str, timeout_sec: float) -> str:
         """Run a command as root."""
         with self._dispatched(sandbox_id, "a command"):
-            # Output is read as bytes, since text that is no UTF-8 would end it.
+            # Output is read as bytes, because invalid UTF-8 would end a text stream.
             process = self._sandbox(sandbox_id).exec(
                 "bash", "-c", command, timeout=int(timeout_sec), workdir="/", text=False
             )
@@ -201,7 +202,7 @@ class ModalVendor:
                 self._sandbox(sandbox_id).filesystem.copy_from_local(copy.name, path)
 
     def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
-        """Read a file."""
+        """Yield a file's content."""
         with tempfile.TemporaryDirectory() as directory:
             local = Path(directory) / "file"
             with self._dispatched(sandbox_id, "a download"):
@@ -213,7 +214,7 @@ class ModalVendor:
                 yield from iter(lambda: file.read(_CHUNK), b"")
 
     def is_running(self, sandbox_id: str) -> bool:
-        """Ask the control plane."""
+        """Return whether the control plane has the sandbox as running."""
         with _translated("looking for a sandbox"):
             try:
                 return self._sandbox(sandbox_id).poll() is None
@@ -227,19 +228,19 @@ class ModalVendor:
             try:
                 found = sandbox or modal.Sandbox.from_id(sandbox_id, client=self._client)
                 found.terminate()
-                found.detach()  # closes its connection
+                found.detach()  # close its connection
             except exception.NotFoundError:
                 return
 
     def rented(self) -> Iterable[Rented]:
-        """List the app's sandboxes, all of which are ours."""
+        """Return the app's sandboxes, all of which are ours."""
         with _translated("listing sandboxes"):
             found = modal.Sandbox._experimental_list(app_id=self._app.app_id, client=self._client)
             return [Rented(one.object_id, one.get_tags()) for one in found]
 
 
 class ModalBackend(RemoteBackend):
-    """Trials in sandboxes of Modal."""
+    """Runs trials in sandboxes of Modal."""
 
     make_vendor = ModalVendor
 
@@ -258,7 +259,7 @@ def _check_credentials() -> None:
 
 @contextmanager
 def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
-    """Turn Modal's errors into ours; ``dispatched`` says that the call may have had its effect."""
+    """Raise Modal's errors as ours; ``dispatched`` says that the call may have had its effect."""
     try:
         yield
     except (exception.AuthError, exception.PermissionDeniedError) as error:
@@ -278,7 +279,7 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     except (
         exception.ConnectionError,
         exception.InternalError,
-        exception.SandboxFilesystemError,  # says nothing of what went wrong on the way
+        exception.SandboxFilesystemError,  # also raised for lost connections
         exception.TimeoutError,
         ConnectionError,
         TimeoutError,

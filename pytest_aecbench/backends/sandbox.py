@@ -1,4 +1,4 @@
-"""A running sandbox as agents and verifiers see it."""
+"""The running sandbox that agents and verifiers use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Echo", "Sandbox", "await_health"]
 
 
 class Sandbox:
-    """One sandbox of one trial, with the environment variables and user its task asks for."""
+    """One sandbox of one trial, with its task's environment variables and user."""
 
     def __init__(
         self, backend: ComputeBackend, handle: TrialHandle, env: Mapping[str, str] | None = None
@@ -70,11 +70,11 @@ class Sandbox:
         return result
 
     def collect(self) -> CollectedArtifacts:
-        """Bring the working directory and the logs to the host."""
+        """Copy the working directory and the logs to the host."""
         return self.backend.collect_outputs(handle=self.handle)
 
     def keep(self) -> str:
-        """Let the sandbox outlive its end, where the backend can; return how to enter it."""
+        """Keep the sandbox after its end, if the backend can; return how to enter it."""
         keep = getattr(self.backend, "keep", None)
         return str(keep(self.handle)) if keep else "this backend keeps no sandboxes"
 
@@ -117,7 +117,7 @@ _LONGEST_LINE = 64 * 1024
 
 
 class Echo:
-    """Passes on whole lines, free of secrets, and all at the end where a backend gave none."""
+    """Prints output in whole lines without secrets; at the end if the backend does not stream."""
 
     def __init__(self, scrubber: Scrubber, write: Callable[[str], object]) -> None:
         self._scrubber = scrubber
@@ -127,7 +127,7 @@ class Echo:
         self._is_first = True
 
     def __call__(self, chunk: bytes) -> None:
-        """Take what a command has just printed."""
+        """Print the whole lines of new output."""
         self._is_given = True
         lines, newline, self._pending = (self._pending + chunk).rpartition(b"\n")
         if len(self._pending) > _LONGEST_LINE:
@@ -135,7 +135,7 @@ class Echo:
         self._show(lines + newline)
 
     def end(self, result: BackendExecutionResult) -> None:
-        """Take note that the command has ended, and how."""
+        """Print the rest of the output of a command that has ended."""
         printed = (result.stdout + result.stderr).encode(errors="surrogateescape")
         rest = self._pending if self._is_given else printed
         self._show(rest if rest.endswith(b"\n") or not rest else rest + b"\n")
@@ -144,5 +144,5 @@ class Echo:
     def _show(self, data: bytes) -> None:
         if data:
             text = self._scrubber.text(data.decode(errors="replace"))
-            self._write(f"\n{text}" if self._is_first else text)  # not behind the trial's name
+            self._write(f"\n{text}" if self._is_first else text)  # not after the trial's name
             self._is_first = False

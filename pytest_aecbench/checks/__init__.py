@@ -1,4 +1,4 @@
-"""Checks of a task itself, made before it scores anyone: their names, and what they find."""
+"""Checks of a task itself, made before it scores any agent: problems, findings and hints."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["Finding", "NotApplicableError", "Problem"]
 
 
 class NotApplicableError(Exception):
-    """Why a check cannot be made of this task, or not on this backend."""
+    """The reason why a check cannot be made of this task, or not on this backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong; ``key`` is what ``metadata.check_allow`` knows it by."""
+    """One problem of a task; ``key`` is its name in ``metadata.check_allow``."""
 
     what: str
     hint: str
@@ -22,18 +22,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """All that one check found wrong."""
+    """All problems that one check found."""
 
     problems: tuple[Problem, ...]
 
     @property
     def message(self) -> str:
-        """What is wrong, a line for each thing."""
+        """The problems, one per line."""
         return "\n".join(problem.what for problem in self.problems)
 
     @property
     def hint(self) -> str:
-        """What would put it right."""
+        """The ways to correct them."""
         return "; ".join(dict.fromkeys(problem.hint for problem in self.problems))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Checks that take nothing but reading: the task's files and its prompt."""
+"""The checks ``structure`` and ``instruction``, which only read the task's files and its prompt."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["instruction", "structure"]
 
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{\{|\}\}", re.DOTALL)
-# How prompts say how near an answer must be.
+# The words with which prompts state tolerances.
 _TOLERANCE = re.compile(
     r"±|\+/-|toleran|within|exact|round|nearest|decimal|significant|precis|accura", re.IGNORECASE
 )
 
 
 def structure(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Read the whole directory: everything is there, valid, and means something."""
+    """Yield the missing, invalid and meaningless parts of the task's directory."""
     directory = rehearsal.directory
     try:
         task = Task.load(directory)
@@ -35,7 +35,7 @@ def structure(rehearsal: Rehearsal) -> Iterator[Problem]:
     except TaskError as error:
         for line in str(error).splitlines():
             what, _, right = line.rpartition("; ")
-            yield Problem(what or line, right or "put it right")
+            yield Problem(what or line, right or "correct it")
         return
     for warning in task.warnings:
         what, _, right = warning.rpartition("; ")
@@ -43,13 +43,13 @@ def structure(rehearsal: Rehearsal) -> Iterator[Problem]:
     for entry in task.config.metadata.check_allow:
         if not any(entry == name or entry.startswith(f"{name}:") for name in GROUPS["all"]):
             yield Problem(
-                f"metadata.check_allow: {entry!r} names no check",
+                f"metadata.check_allow: {entry!r} is not the name of a check",
                 "write NAME or NAME:WHAT with the name of a check",
             )
     for link in _links_outside(directory):
         yield Problem(
             f"{link} is a link that leads out of the task",
-            "put a file there: a task is copied without what lies around it",
+            "replace it with a copy of its target, because a task is copied alone",
             key=str(link),
         )
 
@@ -64,12 +64,12 @@ def _links_outside(directory: Path) -> Iterator[Path]:
 
 
 def instruction(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Read the prompt: it is finished, and says where the answer goes and how near it must be."""
+    """Yield the unfinished parts of the prompt, a missing output path and missing tolerances."""
     task = rehearsal.task
     text = task.instruction
     for match in dict.fromkeys(_PLACEHOLDER.findall(text)):
         yield Problem(
-            f"instruction.md: {match[:60]!r} is left of a template",
+            f"instruction.md: {match[:60]!r} is left over from a template",
             "render the template, or write the value",
             key=match,
         )
@@ -82,7 +82,7 @@ def instruction(rehearsal: Rehearsal) -> Iterator[Problem]:
         )
     if not _TOLERANCE.search(text):
         yield Problem(
-            "instruction.md says nothing of tolerances",
+            "instruction.md does not mention tolerances",
             "say how near each answer must be, or that it must be exact, with units and rounding",
             key="tolerances",
         )

@@ -1,4 +1,4 @@
-"""The check of a task's image: pinned, free of tests, and built."""
+"""The check ``image``: the task's image is pinned, contains no tests, and can be built."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["image"]
 
 _MOVING = ("edge", "latest", "nightly", "stable")
-_PIN = "name a tag that stays, such as python:3.11-slim, or a digest"
+_PIN = "name a tag that does not move, such as python:3.11-slim, or a digest"
 
 
 def image(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Read how the image is made, then have the backend make it."""
+    """Read the Dockerfile, then let the backend build the image."""
     ready = rehearsal.task.config.environment.docker_image
     dockerfile = rehearsal.directory / "environment" / "Dockerfile"
     if ready is not None:
         if not _is_pinned(ready):
             yield Problem(f"environment.docker_image: {ready!r} may change", _PIN, key=ready)
     elif dockerfile.is_file():
-        with suppress(BuildError):  # said when the image is built
+        with suppress(BuildError):  # reported by the build below
             yield from _read(dockerfile)
     else:
         yield Problem(
@@ -51,7 +51,7 @@ def _read(path: Path) -> Iterator[Problem]:
         try:
             flags, words = flags_and_words(rest, args)
         except ValueError:
-            continue  # said when the image is built
+            continue  # reported by the build
         if keyword == "ARG":
             args.update(word.partition("=")[::2] for word in words)
         elif keyword == "FROM" and words:
@@ -62,8 +62,8 @@ def _read(path: Path) -> Iterator[Problem]:
         elif keyword in ("COPY", "ADD") and "from" not in flags:
             for source in filter(_is_secret, words[:-1]):
                 yield Problem(
-                    f"{keyword} {source}: puts what is secret into the image",
-                    "leave tests and solution out; the harness brings them when it is time",
+                    f"{keyword} {source}: copies secret files into the image",
+                    "leave tests and solution out; they are uploaded when they are needed",
                     key=source,
                 )
 

@@ -1,8 +1,8 @@
-"""The check that no expected value stands where an agent reads it.
+"""The check ``leaks``: no expected value is in a text that the agent can read.
 
-What is expected is what the solution wrote. A number leaks when a visible text has it to at least
-four significant digits (six in a text full of numbers, where chance would find four), or any value
-when it stands behind its own name, as in an example of the output. Yes or no never leaks.
+The expected values are those in the solution's output. A number leaks if a visible text has it to
+at least four significant digits (six in a text full of numbers, where four would match by chance).
+Any value leaks if it follows its own name, as in an example of the output. Yes or no never leaks.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ _MAX_BYTES = 1 << 20
 
 
 class Expected(NamedTuple):
-    """One value of the answer, by its name in the output."""
+    """One value of the answer and its name in the output."""
 
     name: str
     value: float | str
 
 
 def leaks(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Solve the task, then look for the answer in everything that is given."""
+    """Solve the task, then search for the answer in everything that the agent gets."""
     rehearsal.execute()
     expected = _expected(_output(rehearsal))
     for where, text in _visible(rehearsal.task):
         for one, token in found(text, expected):
             yield Problem(
                 f"{where}: {token} is the expected {one.name}",
-                "take it out of what the agent reads; where it is given on purpose, write "
+                "remove it from the texts for the agent; if it is there on purpose, write "
                 f'metadata.check_allow = ["leaks:{token}"] in task.toml',
                 key=token,
             )
 
 
 def _output(rehearsal: Rehearsal) -> str:
-    """Bring home what the solution wrote."""
+    """Return the output file that the solution wrote."""
     from pytest_aecbench.trials import stages
 
     trial, below = rehearsal.trial, rehearsal.task.output_below_workdir()
@@ -63,7 +63,7 @@ def _output(rehearsal: Rehearsal) -> str:
 
 
 def _expected(output: str) -> list[Expected]:
-    """Read the answer: the values of its JSON, else the numbers in its text."""
+    """Return the values of the answer's JSON, else the numbers in its text."""
     values: list[Expected] = []
     try:
         for line in _documents(output):
@@ -95,7 +95,7 @@ def _leaves(value: object, name: str = "value") -> Iterator[Expected]:
 
 
 def _visible(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield what an agent reads: the prompt, what the image is made of, tools, variables."""
+    """Yield the texts that an agent can read: prompt, image sources, tools, variables."""
     yield "instruction.md", task.instruction
     for directory in ("environment", "tools"):
         for path in sorted((task.path / directory).rglob("*")):
@@ -111,7 +111,7 @@ def _text(path: Path) -> str:
 
 
 def found(text: str, expected: list[Expected]) -> Iterator[tuple[Expected, str]]:
-    """Yield each expected value that the text gives away, and how it is written there."""
+    """Yield each expected value that the text reveals, and how it is written there."""
     tokens = list(dict.fromkeys(_NUMBER.findall(text)))
     digits = _MORE_DIGITS if len(tokens) > _MANY_NUMBERS else _DIGITS
     precise = [token for token in tokens if _significant(token) >= digits]
@@ -140,12 +140,12 @@ def _significant(token: str) -> int:
 
 
 def _is_example(token: str, value: float) -> bool:
-    # Two digits or fewer are a placeholder as likely as not, unless they are all there is.
+    # Two digits or fewer are probably a placeholder, unless the value has no more.
     return float(token) == value or (_significant(token) > 2 and _is(token, value))
 
 
 def _is(token: str, value: float) -> bool:
-    """Tell whether the token is the value, rounded to the places that it has."""
+    """Return whether the token is the value, rounded to the token's decimal places."""
     mantissa, _, exponent = token.lower().partition("e")
     places = len(mantissa.partition(".")[2]) - int(exponent or 0)
     error = abs(float(token) - value)

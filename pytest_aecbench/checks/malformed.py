@@ -1,4 +1,4 @@
-"""The check that no output, however odd, keeps the verifier from giving its reward."""
+"""The check ``malformed``: the verifier gives a reward for any output, however odd."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _HUGE_BYTES = 50 << 20
 _DEPTH = 100_000
 _HINT = (
     "expect anything in the output: check that it is a plain file, its size, its types; "
-    "what cannot be read earns a 0 that the verifier writes"
+    "let the verifier write a 0 for an output that it cannot read"
 )
 
 
 def malformed(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Put one odd thing after another in place of the output, and verify each."""
+    """Replace the output by one odd thing after another, and verify each."""
     rehearsal.execute()
     trial, sandbox = rehearsal.trial, rehearsal.sandbox
     agent_user = sandbox.user

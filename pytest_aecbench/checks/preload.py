@@ -1,4 +1,4 @@
-"""A shared library, made without a compiler, that writes a file whenever a program ends."""
+"""A shared library, made without a compiler, that writes a file when a program ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _O_WRONLY_CREAT_TRUNC = 0x241
 
 
 def library(path: str, content: bytes) -> bytes:
-    """Return an x86-64 library whose last act in each process is to write ``content``."""
+    """Return an x86-64 library that writes ``content`` at the end of each process."""
     data = path.encode() + b"\0"
     dynamic_at = _HEADERS
     strings_at = dynamic_at + 6 * 16
@@ -34,9 +34,9 @@ def library(path: str, content: bytes) -> bytes:
     )
     dynamic = b"".join(struct.pack("<QQ", *entry) for entry in entries)
     ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    # Shared object, x86-64, version 1; headers of programs right behind this one, and no sections.
+    # Shared object, x86-64, version 1; program headers follow this one, and there are no sections.
     head = ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 3, 64, 0, 0)
-    # The loader puts addresses into the dynamic entries, so all of it is writable.
+    # The loader writes addresses into the dynamic entries, so all of it is writable.
     programs = (
         _program(_PT_LOAD, _READ_WRITE_EXECUTE, 0, size, 4096),
         _program(_PT_DYNAMIC, _READ_WRITE, dynamic_at, len(dynamic), 8),

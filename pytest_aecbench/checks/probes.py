@@ -1,4 +1,4 @@
-"""What a sandbox has in common with the host, found out by trying."""
+"""Probes that find out whether a sandbox shares files with the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["shares_host_files", "writes_to_host"]
 
-# Leaves a file in every directory where programs, modules and settings may be, and says where.
+# Writes a file to every directory of programs, modules and settings, and prints their paths.
 _LEAVE = r"""
 IFS=: read -ra path <<<"$PATH"
 while IFS= read -r dir; do path+=("$dir"); done < <(python3 -c '
@@ -31,13 +31,13 @@ _REMOVE = 'while IFS= read -r file; do rm -f -- "$file"; done <<<"$files"'
 
 
 def shares_host_files(sandbox: Sandbox) -> bool:
-    """Tell a sandbox that sees the host's files from one with its own."""
+    """Return whether the sandbox sees the host's files."""
     installed = shlex.quote(str(Path(pluggy.__file__).resolve()))
     return sandbox.execute(f"test -e {installed}").returncode == 0
 
 
 def writes_to_host(sandbox: Sandbox) -> bool:
-    """Tell a sandbox whose programs and settings are the host's own, for all to suffer from."""
+    """Return whether the sandbox can change the host's own programs and settings."""
     name = f".aecbench-{secrets.token_hex(8)}"
     left = sandbox.execute(_LEAVE, env={"name": name}).stdout
     try:

@@ -1,4 +1,4 @@
-"""How a check is made: with the fixtures of a trial, each set up when it is asked for."""
+"""Run one check of a task, with the fixtures of a trial that it needs."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _HOMES = {
 }
 _SOLVED = ("leaks", "solution", "deterministic", "offline", "timely", "writes", "malformed")
 _NO_REWARD = (
-    "let the verifier write /logs/verifier/reward.json whatever it finds; "
-    "what it printed says where it stopped"
+    "let the verifier write /logs/verifier/reward.json in every case; "
+    "its output shows where it stopped"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What a check has to work with: its task, and all that a trial of it would have."""
+    """The task of a check, and the fixtures of a trial of it."""
 
     directory: Path
     fixture: Callable[[str], Any]
@@ -65,7 +65,7 @@ class Rehearsal:
 
     @property
     def trial(self) -> Trial:
-        """The attempt under way."""
+        """The current attempt."""
         return cast("Trial", self.fixture("aec_trial"))
 
     @property
@@ -75,31 +75,31 @@ class Rehearsal:
 
     @property
     def image(self) -> str:
-        """The task's image, built by now."""
+        """The task's image, already built."""
         return cast("str", self.fixture("aec_image"))
 
     @property
     def sandbox(self) -> Sandbox:
-        """The one sandbox that fixtures make."""
+        """The sandbox that the fixtures make."""
         return cast("Sandbox", self.fixture("aec_sandbox"))
 
     def execute(self) -> AgentResult:
-        """Let the check's agent work in the sandbox."""
+        """Run the check's agent in the sandbox."""
         return cast("AgentResult", self.fixture("aec_execution"))
 
     def earn(self) -> Reward:
-        """Let the check's agent work, and verify as in any trial."""
+        """Run the check's agent, and verify as in any trial."""
         return cast("Reward", self.fixture("aec_reward"))
 
     def verify(self) -> Reward:
-        """Verify what the sandbox holds now, as often as it takes."""
+        """Verify the sandbox in its present state; this can be repeated."""
         return stages.verify(self.trial, self.sandbox, self.backend, self.image)
 
     @contextmanager
     def another(
         self, *, network: bool | None = None, workspace: Path | None = None
     ) -> Iterator[tuple[Trial, Sandbox]]:
-        """Start a further sandbox, with an attempt of its own, that holds ``workspace``."""
+        """Start a further sandbox with ``workspace`` and an attempt of its own."""
         trial = replace(self.trial, trial_id=str(uuid.uuid4()), timing={}, warnings=[])
         stages.stage_inputs(trial)
         if workspace is not None:
@@ -114,7 +114,7 @@ class Rehearsal:
 
 
 def agent_of(check: str) -> AgentSpec:
-    """Return the agent whose attempt the check looks at."""
+    """Return the agent whose attempt is checked."""
     name = check.removeprefix("exploit:")
     if name != check:
         return AgentSpec(name, "pytest_aecbench.checks.exploits.ExploitAgent", model=name)
@@ -125,10 +125,10 @@ def agent_of(check: str) -> AgentSpec:
 
 
 def run_check(name: str, rehearsal: Rehearsal) -> Finding | None:
-    """Make one check.
+    """Run one check and return the problems that it found.
 
     Raises:
-        NotApplicableError: the task allows what it would find, or it cannot be made here.
+        NotApplicableError: the task allows its problems, or it cannot be made here.
         BackendError: the infrastructure failed, which says nothing about the task.
 
     """
@@ -136,7 +136,7 @@ def run_check(name: str, rehearsal: Rehearsal) -> Finding | None:
     if name in allowed:
         raise NotApplicableError("metadata.check_allow leaves it out")
     if name in _SOLVED and name != "solution" and rehearsal.task.solution_script is None:
-        raise NotApplicableError("it takes a solution; check[solution] says what is missing")
+        raise NotApplicableError("it needs a solution; check[solution] says what is missing")
     try:
         problems = list(_function(name)(rehearsal))
     except VerifierError as error:
@@ -159,6 +159,6 @@ def _allowed(rehearsal: Rehearsal) -> tuple[str, ...]:
 
 
 def _is_allowed(name: str, problem: Problem, allowed: Iterable[str]) -> bool:
-    """Tell whether the task allows the problem: its key, or a path that it lies below."""
+    """Return whether the task allows the problem: its key, or a path that contains it."""
     key = f"{name}:{problem.key}"
     return any(key == entry or key.startswith(f"{entry.rstrip('/')}/") for entry in allowed)

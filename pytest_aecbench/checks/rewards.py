@@ -1,4 +1,4 @@
-"""Checks of what answers earn: the solution all, an empty workspace nothing, examples as named."""
+"""The checks ``solution``, ``empty`` and ``golden_*``: known answers earn the right reward."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def solution(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Let the reference solution work: it earns all there is."""
+    """Yield a problem unless the reference solution earns the full reward."""
     if rehearsal.task.solution_script is None:
-        yield Problem("no solution/solve.sh or solve.py", "add a solution that earns all there is")
+        yield Problem("no solution/solve.sh or solve.py", "add a solution that earns 1")
         return
     reward = rehearsal.earn()
     if reward.value < 1:
@@ -45,17 +45,17 @@ def _end(result: AgentResult) -> str:
 
 
 def empty(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Let nobody work: that earns nothing."""
+    """Yield a problem if an empty workspace earns anything."""
     reward = rehearsal.earn()
     if reward.value > 0:
         yield Problem(
             f"an empty workspace: {describe(reward, 0)}",
-            "let the verifier give 0 when the output file is not there",
+            "let the verifier give 0 when the output file is missing",
         )
 
 
 def golden_pass(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Take the example of a good answer: it passes."""
+    """Yield a problem unless the example of a good answer passes."""
     reward, threshold = rehearsal.earn(), rehearsal.trial.threshold
     if reward.value < threshold:
         yield Problem(
@@ -65,23 +65,23 @@ def golden_pass(rehearsal: Rehearsal) -> Iterator[Problem]:
 
 
 def golden_fail(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Take the example of a bad answer: it does not pass."""
+    """Yield a problem if the example of a bad answer passes."""
     reward, threshold = rehearsal.earn(), rehearsal.trial.threshold
     if reward.value >= threshold:
         yield Problem(
             f"golden_fail.md passes: {describe(reward, threshold)}",
-            "let the verifier tell the mistake in tests/fixtures/golden_fail.md from a good answer",
+            "let the verifier find the mistake that is in tests/fixtures/golden_fail.md",
         )
 
 
 class GoldenAgent:
-    """Hands in an example: the fenced block of the file in ``tests/fixtures``, or all of it."""
+    """Submits an example: the fenced block of a file in ``tests/fixtures``, or the whole file."""
 
     def __init__(self, spec: AgentSpec) -> None:
         self.name = f"{spec.model}.md"
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
-        """Put the answer where the prompt wants it."""
+        """Write the answer to the path that the prompt names."""
         file = task.tests_dir / "fixtures" / self.name
         if not file.is_file():
             raise NotApplicableError(f"no tests/fixtures/{self.name}; add an example")

@@ -1,4 +1,4 @@
-"""The check that an agent finds nothing of ``tests/`` and ``solution/`` in its sandbox."""
+"""The check ``secrecy``: no file of ``tests/`` or ``solution/`` is in the agent's sandbox."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["secrecy"]
 
 _PROGRAMS = (".py", ".sh")
 _SEARCH_SEC = 300.0
-_HINT = "keep it in tests/ or solution/ alone: what is in environment/ belongs to the agent"
+_HINT = "keep it only in tests/ or solution/; the agent gets everything in environment/"
 
 
 def secrecy(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Look for the task's secrets beside the Dockerfile, then as an agent would."""
+    """Search for the task's secrets beside the Dockerfile, then in the sandbox."""
     directory = rehearsal.directory
     secrets = _secrets(directory)
     names = {_digest(path): path.relative_to(directory).as_posix() for path in secrets}
@@ -35,13 +35,13 @@ def secrecy(rehearsal: Rehearsal) -> Iterator[Problem]:
     rehearsal.execute()
     for found, digest in _found(rehearsal.sandbox, rehearsal, secrets):
         if found.startswith(("/tests/", "/solution/")):
-            yield Problem(f"{found} is there in the agent's time", _HINT, key=found)
+            yield Problem(f"{found} exists while the agent works", _HINT, key=found)
         elif digest in names:
             yield Problem(f"{found} in the sandbox is {names[digest]}", _HINT, key=found)
 
 
 def _secrets(directory: Path) -> list[Path]:
-    """Return the files an agent must not see: not the verifier's copies of what it is given."""
+    """Return the files an agent must not see, without copies of files that it is given."""
     given = {_digest(path) for path in _files(directory / "environment")}
     found = []
     for path in (*_files(directory / "tests"), *_files(directory / "solution")):
@@ -68,7 +68,7 @@ def _digest(path: Path) -> str:
 def _found(
     sandbox: Sandbox, rehearsal: Rehearsal, secrets: list[Path]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files in the sandbox that are as long as a secret, with their digests."""
+    """Yield the files in the sandbox that have a secret's size, with their digests."""
     own = dict.fromkeys((str(rehearsal.task.workdir), "/workspace", "/tests", "/solution", "/logs"))
     roots = own if shares_host_files(sandbox) else ("/",)
     sizes = " -o ".join(f"-size {size}c" for size in {path.stat().st_size for path in secrets})
@@ -79,7 +79,7 @@ def _found(
         timeout_sec=_SEARCH_SEC,
     )
     if result.returncode != 0:
-        raise NotApplicableError("the image has no find and sha256sum to look with")
+        raise NotApplicableError("the image has no find and sha256sum to search with")
     for line in result.stdout.splitlines():
         digest, _, path = line.partition("  ")
         yield path, digest.lstrip("\\")

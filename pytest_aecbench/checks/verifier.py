@@ -1,4 +1,4 @@
-"""Checks of how the verifier works: always the same, alone, in time, and without a trace."""
+"""The checks ``deterministic``, ``offline``, ``timely`` and ``writes`` of the verifier."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["deterministic", "offline", "timely", "writes"]
 
-# What differs from machine to machine and must not matter.
+# Variables that differ between machines and must not matter.
 _SURROUNDINGS = (
     {"PYTHONHASHSEED": "0", "LC_ALL": "C", "TZ": "UTC"},
     {"PYTHONHASHSEED": "1", "LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo"},
@@ -33,7 +33,7 @@ _ONLY_LOOPBACK = (
     "test -r /proc/net/dev || exit 2; "
     "while read -r name _; do [[ $name != *:* || $name == lo:* ]] || exit 1; done </proc/net/dev"
 )
-# Where programs leave things, besides the directories that every sandbox has of its own.
+# Directories to which programs write, besides those that every sandbox has of its own.
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a place to look, not one to write to)
 _SYSTEM = ("/home", "/opt", "/root", "/srv", "/usr/local")
 _MARK = "/logs/agent/.before-verifying"
@@ -53,7 +53,7 @@ def deterministic(rehearsal: Rehearsal) -> Iterator[Problem]:
         yield Problem(
             f"three runs on the same work: rewards {earned}"
             + (f"; {', '.join(differing)} differ" if differing else ""),
-            "use no chance, no clock, no order of sets, no locale: fix seeds and sort",
+            "avoid randomness, the clock, the order of sets and the locale: fix seeds and sort",
         )
 
 
@@ -62,13 +62,13 @@ def _identity(reward: Reward) -> tuple[float, tuple[tuple[str, float], ...]]:
 
 
 def _details(rewards: list[Reward]) -> tuple[set[tuple[str, float]], set[tuple[str, float]]]:
-    """Return the details of all runs, and those that are the same in each."""
+    """Return the details of any run, and those that are the same in each."""
     each = [set(reward.details.items()) for reward in rewards]
     return set.union(*each), set.intersection(*each)
 
 
 def offline(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Solve and verify without a network; if that earns less, find out whose fault it is."""
+    """Solve and verify without a network; if that earns less, find out which of them needs it."""
     with rehearsal.another(network=False) as (trial, sandbox):
         if sandbox.execute(_ONLY_LOOPBACK).returncode != 0:
             raise NotApplicableError("this backend does not turn the network off")
@@ -79,7 +79,7 @@ def offline(rehearsal: Rehearsal) -> Iterator[Problem]:
     rehearsal.execute()
     expected = _earned(rehearsal.trial, rehearsal.sandbox)
     if alone == expected:
-        return  # no network would have changed that
+        return  # the network makes no difference
     workspace = rehearsal.trial.workspace_dir
     with rehearsal.another(network=False, workspace=workspace) as (trial, sandbox):
         if (alone := _earned(trial, sandbox)) != expected:
@@ -102,7 +102,7 @@ def _shown(earned: float | None) -> str:
 
 
 def timely(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Time the verifier: it leaves room for slower machines."""
+    """Time the verifier, which has to leave room for slower machines."""
     rehearsal.earn()
     trial = rehearsal.trial
     assert trial.verification is not None
@@ -110,18 +110,18 @@ def timely(rehearsal: Rehearsal) -> Iterator[Problem]:
     if spent > _SHARE_OF_DEADLINE * limit:
         yield Problem(
             f"the verifier took {spent:.1f} s of {limit:g} s",
-            "raise verifier.timeout_sec to twice what it takes, or make it faster",
+            "raise verifier.timeout_sec to twice that time, or make the verifier faster",
         )
 
 
 def writes(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Compare what there is before and after: the verifier leaves nothing but logs."""
+    """Yield the files that the verifier left behind, except its logs."""
     rehearsal.execute()
     sandbox = rehearsal.sandbox
     sandbox.user = None
-    private = _private(sandbox)  # before the mark, since finding out leaves traces
+    private = _private(sandbox)  # before the mark, because finding out leaves traces
     if sandbox.execute(f"type find && touch {_MARK}").returncode != 0:
-        raise NotApplicableError("the image has no find to look with")
+        raise NotApplicableError("the image has no find to search with")
     stages.verify_here(rehearsal.trial, sandbox)
     sandbox.user = None
     workspaces = dict.fromkeys(("/workspace", str(rehearsal.task.workdir)))
@@ -129,7 +129,7 @@ def writes(rehearsal: Rehearsal) -> Iterator[Problem]:
         *_find(sandbox, f"{shlex.join(workspaces)} -xdev -cnewer {_MARK}"),
         *_find(sandbox, f"{shlex.join(private)} -xdev -mindepth 1 -cnewer {_MARK}"),
     ]
-    # Everything in its own directory is new, so that only names tell what was added there.
+    # Everything in its own directory is new, so only names show what was added there.
     tests = rehearsal.task.tests_dir
     uploaded = {f"/tests/{path.relative_to(tests)}" for path in tests.rglob("*")}
     uploaded.update(rehearsal.task.verifier_uploads())
@@ -138,20 +138,20 @@ def writes(rehearsal: Rehearsal) -> Iterator[Problem]:
     for path in left[:_SHOWN_PATHS]:
         yield Problem(
             f"the verifier wrote {path}",
-            "write to /logs/verifier alone, and remove temporary files",
+            "write only to /logs/verifier, and remove temporary files",
             key=path,
         )
 
 
 def _private(sandbox: Sandbox) -> list[str]:
-    """Return the system's directories in which nobody but this sandbox writes."""
+    """Return the system's directories to which only this sandbox writes."""
     if not shares_host_files(sandbox):
         return [*_TEMPORARY, *_SYSTEM]
     return [] if writes_to_host(sandbox) else [*_TEMPORARY]
 
 
 def _find(sandbox: Sandbox, arguments: str, cwd: str | None = None) -> list[str]:
-    """Return what is found, other than what Python keeps of modules that it has compiled."""
+    """Return the paths found, except Python's caches of compiled modules."""
     if arguments.startswith("-"):
         return []
     no_caches = "-not -name __pycache__ -not -path '*/__pycache__/*'"

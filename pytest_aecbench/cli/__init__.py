@@ -1,4 +1,4 @@
-"""The ``aec-bench`` command: what there is to do before and after trials, beside pytest."""
+"""The ``aec-bench`` command: its entry point and exit codes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit: 0 all is well, 1 something is not, 2 a mistake in what was asked.
+    """Run the command and exit: 0 for success, 1 for a negative result, 2 for a user's mistake.
 
-    A mistake of the user's, or trouble that has a name, is one line.
+    A mistake or any other expected error is printed as one line.
     """
     from pytest_aecbench.cli.app import app
     from pytest_aecbench.errors import AecBenchError, UserError

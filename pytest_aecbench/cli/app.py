@@ -1,4 +1,4 @@
-"""The command's groups, in the order of its help; what each needs is imported when it runs."""
+"""The command's groups, in the order of its help; each imports its dependencies when it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["app"]
 app = typer.Typer(
     help="Benchmark AI agents: tasks, datasets, experiments and results. Trials run in pytest.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # an unforeseen error shows its plain traceback
+    pretty_exceptions_enable=False,  # an unexpected error shows its plain traceback
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

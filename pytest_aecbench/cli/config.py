@@ -1,4 +1,4 @@
-"""``aec-bench config``: which settings there are, and this user's own."""
+"""``aec-bench config`` and ``schema``: show settings and schemas, and set a user's defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Key = Annotated[str, typer.Argument(help="A setting, such as ledger_root.")]
 
 
 def load_environment() -> None:
-    """Let the project's ``.env`` fill in what the shell has not set."""
+    """Set the variables of the project's ``.env`` that the shell has not set."""
     from pytest_aecbench.documents.variables import load_dotenv
     from pytest_aecbench.settings.layers import find_root
 
@@ -31,9 +31,9 @@ def load_environment() -> None:
 
 @app.command()
 def view(as_json: AsJson = False) -> None:
-    """Show every setting with where it comes from: project, user or default.
+    """Show every setting and its source: project, user or default.
 
-    What a run adds (options, an experiment, pytest's ini) shows in pytest --aec-show-config.
+    Settings of a run (options, an experiment, pytest's ini) are in pytest --aec-show-config.
 
     Example: aec-bench config view
     """
@@ -69,7 +69,7 @@ def reset(
     key: Annotated[str | None, typer.Argument(help="A setting; all of them without it.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forget one of this user's defaults, or all.
+    """Remove one of this user's defaults, or all.
 
     Example: aec-bench config reset ledger_root
     """
@@ -79,7 +79,7 @@ def reset(
     if key is not None:
         check_user_value(key, "-", "config reset")
         found = {name: value for name, value in _read().items() if name != key}
-    _write(found)  # also where the file cannot be read, which is one reason to start anew
+    _write(found)  # also if the file cannot be read, to start anew
     _print(found, as_json)
 
 
@@ -95,7 +95,7 @@ def _write(values: dict[str, str]) -> None:
 
     path = user_file()
     if path is None:
-        raise SettingsError("config: this user has no home; set XDG_CONFIG_HOME")
+        raise SettingsError("config: this user has no home directory; set XDG_CONFIG_HOME")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole(path) as file:

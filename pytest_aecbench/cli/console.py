@@ -1,4 +1,4 @@
-"""What every command shares: output for people and for machines."""
+"""Output of the commands for people and for machines, and the project's settings."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def _plain(value: object) -> object:
 
 
 def print_problem(problem: object) -> None:
-    """Say what is wrong with something that is left out, without stopping."""
+    """Print why something is left out, and go on."""
     typer.echo(f"aec-bench: {problem}", err=True)
 
 
 def check_choices(values: Iterable[str], valid: tuple[str, ...], where: str) -> None:
-    """Refuse a value that is none of the valid ones."""
+    """Raise SettingsError for a value that is not one of the valid ones."""
     for value in values:
         if value not in valid:
             choices = ", ".join(map(repr, valid))
@@ -52,7 +52,7 @@ def check_choices(values: Iterable[str], valid: tuple[str, ...], where: str) -> 
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print columns as wide as they need to be; numbers to the right."""
+    """Print a table with columns as wide as their content; numbers are aligned right."""
     body = [list(row) for row in rows]
     cells = [list(head), *([printable(value) for value in row] for row in body)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -66,7 +66,7 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def project_settings() -> Settings:
-    """Return the settings that hold where no option of the command says otherwise."""
+    """Return the project's settings, without options of the command."""
     from pytest_aecbench.settings.layers import settings_at
 
     return settings_at(Path.cwd())

@@ -1,4 +1,4 @@
-"""``aec-bench dataset``: make, list, check, compare and pass on datasets."""
+"""``aec-bench dataset``: create, list, check, compare, export and import datasets."""
 
 from __future__ import annotations
 
@@ -42,11 +42,13 @@ def _load(text: str) -> Manifest:
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What to call the dataset.")],
+    name: Annotated[str, typer.Argument(help="The dataset's name.")],
     version: Annotated[str, typer.Option(help="A semantic version, such as 1.0.0.")],
     include: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only tasks whose id matches, as 'electrical/*'."),
+        typer.Option(
+            metavar="PATTERN", help="Only tasks whose id matches, such as 'electrical/*'."
+        ),
     ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="PATTERN", help="No tasks whose id matches.")
@@ -62,20 +64,20 @@ def create(
         list[str] | None,
         typer.Option(metavar="STATE", help="Only tasks in this state, such as active."),
     ] = None,
-    holdout: Annotated[bool, typer.Option("--holdout", help="Held-out tasks, too.")] = False,
+    holdout: Annotated[bool, typer.Option("--holdout", help="Include held-out tasks.")] = False,
     checked: Annotated[
-        bool, typer.Option("--checked", help="Refuse tasks that no check has found to be sound.")
+        bool, typer.Option("--checked", help="Refuse tasks that have not passed their checks.")
     ] = False,
-    summary: Annotated[str, typer.Option(help="What it is, in a sentence.")] = "",
-    purpose: Annotated[str, typer.Option(help="What it is for.")] = "",
+    summary: Annotated[str, typer.Option(help="A one-sentence summary.")] = "",
+    purpose: Annotated[str, typer.Option(help="Its purpose.")] = "",
     standard: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A standard that its tasks apply.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a dataset of tasks as they are now. It never changes afterwards.
+    """Create a dataset of tasks in their present state. It never changes afterwards.
 
-    Options that are given several times add up; different ones must all hold.
+    Repeated options add up; different ones must all hold.
 
     Example: aec-bench dataset create electrical --version 1.0.0 --include 'electrical/*'
     """
@@ -103,7 +105,7 @@ def create(
     base = tasks_root.relative_to(settings.root) if inside else Path(tasks_root.name)
     if not kept:
         raise SettingsError(
-            f"{name}: no task in {settings.shown(settings.tasks_root)} is asked for; "
+            f"{name}: no task in {settings.shown(settings.tasks_root)} is selected; "
             "a dataset needs at least one"
         )
     if checked:
@@ -118,13 +120,13 @@ def create(
     else:
         typer.echo(f"{manifest.ref}: {_count(len(tasks), 'task')}, {manifest.content_hash}")
         if left_out := len(selected) - len(kept):
-            typer.echo(f"left out: {_count(left_out, 'held-out task')}; --holdout takes them in")
+            typer.echo(f"left out: {_count(left_out, 'held-out task')}; --holdout includes them")
         typer.echo(f"in {settings.shown(path)}")
 
 
 @app.command("list")
 def list_datasets(as_json: AsJson = False) -> None:
-    """List the datasets there are, from the lowest version to the highest.
+    """List all datasets, from the lowest version to the highest.
 
     Example: aec-bench dataset list
     """
@@ -152,7 +154,7 @@ def list_datasets(as_json: AsJson = False) -> None:
 
 @app.command()
 def info(dataset: Ref, as_json: AsJson = False) -> None:
-    """Show what a dataset is and which tasks it has.
+    """Show a dataset's description and its tasks.
 
     Example: aec-bench dataset info electrical@1.0.0
     """
@@ -197,7 +199,7 @@ def validate(dataset: Ref, as_json: AsJson = False) -> None:
         for change in changes:
             typer.echo(change)
         if not changes:
-            typer.echo(f"{manifest.ref}: {_count(len(manifest.tasks), 'task')}, all as they were")
+            typer.echo(f"{manifest.ref}: {_count(len(manifest.tasks), 'task')}, all unchanged")
     if changes:
         raise typer.Exit(1)
 
@@ -213,7 +215,7 @@ def export_archive(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a dataset and its tasks into an archive; the same content gives the same bytes.
+    """Write a dataset and its tasks to an archive; the same content gives the same bytes.
 
     Example: aec-bench dataset export electrical@1.0.0 -o electrical.tar.gz
     """
@@ -226,7 +228,7 @@ def export_archive(
     held_out = sum(task.visibility == "holdout" for task in manifest.tasks)
     if held_out and not holdout:
         raise SettingsError(
-            f"{ref}: {_count(held_out, 'task')} held out would be given away; "
+            f"{ref}: {_count(held_out, 'held-out task')} would become public; "
             "export a dataset without them, or use --holdout"
         )
     target = output or Path(f"{ref.name}-{ref.version}.tar.gz")
@@ -239,12 +241,12 @@ def export_archive(
 
 @app.command("import")
 def import_archive(
-    archive: Annotated[Path, typer.Argument(help="What 'dataset export' wrote.")],
+    archive: Annotated[Path, typer.Argument(help="An archive written by 'dataset export'.")],
     as_json: AsJson = False,
 ) -> None:
-    """Take in a dataset and its tasks from an archive, all or nothing, once all hashes are right.
+    """Import a dataset and its tasks from an archive, all or nothing, if all hashes are right.
 
-    Tasks that are there stay as they are; if one of them differs, nothing is taken in.
+    Existing tasks stay unchanged; if one of them differs, nothing is imported.
 
     Example: aec-bench dataset import electrical.tar.gz
     """
@@ -256,7 +258,7 @@ def import_archive(
         print_json({"dataset": manifest.ref, "new_tasks": new})
     else:
         there = len(manifest.tasks) - len(new)
-        typer.echo(f"{manifest.ref}: {_count(len(new), 'new task')}, {there} there already")
+        typer.echo(f"{manifest.ref}: {_count(len(new), 'new task')}, {there} existed already")
 
 
 @app.command()
@@ -265,7 +267,7 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="B")],
     as_json: AsJson = False,
 ) -> None:
-    """Show which tasks and files dataset B adds to, removes from or changes in dataset A.
+    """Show the tasks and files that dataset B adds to, removes from or changes in dataset A.
 
     Example: aec-bench dataset diff electrical@1.0.0 electrical@1.1.0
     """

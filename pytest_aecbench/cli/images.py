@@ -1,4 +1,4 @@
-"""``aec-bench images``: what trials have built on a Docker engine."""
+"""``aec-bench images``: list and remove the images that trials have built on a Docker engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ images = typer.Typer(
 
 @images.command("list")
 def list_images(as_json: AsJson = False) -> None:
-    """List the images with task, size, age, and whether a container has them.
+    """List the images with task, size, age, and whether a container uses them.
 
     Example: aec-bench images list
     """
@@ -47,13 +47,13 @@ def prune(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the images that no container has; they are built again when a task needs them.
+    """Remove the images that no container uses; they are built again when a task needs them.
 
-    Nothing is removed but what was built for tasks. Run it while no trials run.
+    Only images that were built for tasks are removed. Run it while no trials run.
 
     Example: aec-bench images prune --older-than 30
     """
@@ -74,7 +74,7 @@ def prune(
 
 @contextmanager
 def _engine() -> Iterator[tuple[Any, list[BuiltImage]]]:
-    """Connect to the engine, and find the images."""
+    """Yield a client of the engine, and the images."""
     try:
         from pytest_aecbench.backends.docker.engine import connect
         from pytest_aecbench.backends.docker.images import find_images

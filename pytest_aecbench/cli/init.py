@@ -1,4 +1,4 @@
-"""``init``: a project that works as it stands."""
+"""``aec-bench init``: start a project that works right away."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["init"]
 
 STARTER = Path(__file__).with_name("starter")
-# Hidden files are kept under another name, so that no tool takes them for this project's own.
+# Hidden files are stored under another name, so that no tool reads them as this project's own.
 HIDDEN = "dot-"
 PYTEST_INI = "pytest.ini"
-# Where pytest looks for its configuration besides, and what makes it one.
+# The other files in which pytest looks for its configuration, and the pattern of a section.
 CONFIGURATIONS = {
     "pytest.toml": "",
     ".pytest.toml": "",
@@ -36,13 +36,13 @@ CONFIGURATIONS = {
 
 def init(
     directory: Annotated[
-        Path, typer.Argument(help="Where to put the project; made where it is not there.")
+        Path, typer.Argument(help="The project's directory; created if missing.")
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Start a project: settings, a task that works, an experiment, a workflow for CI.
+    """Start a project: settings, a working task, an experiment, a workflow for CI.
 
-    A file that is there is left as it is.
+    Existing files are left unchanged.
 
     Example: aec-bench init demo && cd demo && pytest
     """
@@ -51,7 +51,7 @@ def init(
     try:
         for name, text in _files(directory.resolve().name):
             if configured and name == PYTEST_INI:
-                continue  # it would go before the configuration that is there
+                continue  # it would override the existing configuration
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -63,7 +63,7 @@ def init(
                 written.append(name)
     except OSError as error:
         raise SettingsError(
-            f"{error.filename}: cannot be written, {error.strerror}; use a directory of your own"
+            f"{error.filename}: cannot be written, {error.strerror}; use another directory"
         ) from None
     if as_json:
         print_json({"directory": directory, "written": written, "existing": existing})
@@ -71,13 +71,13 @@ def init(
     for name in written:
         typer.echo(f"wrote {directory / name}")
     for name in existing:
-        typer.echo(f"left  {directory / name}, which is there")
+        typer.echo(f"kept  {directory / name}, which exists")
     enter = f"cd {shlex.quote(str(directory))} && " if directory != Path() else ""
     typer.echo(f"Try it: {enter}pytest{' tasks' if configured else ''}")
 
 
 def _pytest_configuration(directory: Path) -> str | None:
-    """Return the file that configures pytest there already, other than the one we would write."""
+    """Return the file that configures pytest already, unless it is the one we write."""
     for name, section in CONFIGURATIONS.items():
         with contextlib.suppress(OSError, UnicodeDecodeError):
             text = (directory / name).read_text(encoding="utf-8")
@@ -96,5 +96,5 @@ def _files(project: str) -> Iterator[tuple[str, str]]:
                 for part in parts
             )
             text = path.read_text(encoding="utf-8")
-            # A quoted string is the same in JSON, TOML and YAML.
+            # A quoted string is written the same in JSON, TOML and YAML.
             yield name, text.replace('"PROJECT"', json.dumps(project, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""``aec-bench ledger``: what the records say, one by one."""
+"""``aec-bench ledger``: list, show and export the records of trials."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ app = typer.Typer(help="Experiments and the records of their trials.", no_args_i
 
 Experiment = Annotated[str | None, typer.Option(help="Only this experiment.")]
 Agent = Annotated[str | None, typer.Option(help="Only this agent.")]
-Task = Annotated[str | None, typer.Option(help="Only tasks whose id matches, as 'civil/*'.")]
+Task = Annotated[str | None, typer.Option(help="Only tasks whose id matches, such as 'civil/*'.")]
 Domain = Annotated[str | None, typer.Option(help="Only this domain.")]
 Outcome = Annotated[str | None, typer.Option(help="Only passed, failed, error or unverified.")]
 Dataset = Annotated[str | None, typer.Option(help="Only trials of this NAME[@VERSION].")]
-Since = Annotated[str | None, typer.Option(help="Only what began since a date, or 7d, 12h, 30m.")]
+Since = Annotated[str | None, typer.Option(help="Only trials begun since a date, or 7d, 12h, 30m.")]
 
 _FORMATS = ("csv", "jsonl")
 _KEY_WIDTH = 36
@@ -88,7 +88,7 @@ def load(
     since: str | None = None,
     where: str = "--experiment",
 ) -> list[TrialRecord]:
-    """Return the records that the options ask for; say which files hold none."""
+    """Return the records that the options select; print the files that contain none."""
     from pytest_aecbench.ledger.query import OUTCOMES, Query, parse_since
     from pytest_aecbench.ledger.store import Ledger
     from pytest_aecbench.settings.resolve import find_experiment
@@ -115,11 +115,11 @@ def list_records(
     dataset: Dataset = None,
     since: Since = None,
     trials: Annotated[
-        bool, typer.Option("--trials", help="A line per attempt of a trial, not per experiment.")
+        bool, typer.Option("--trials", help="Print a line per attempt, not per experiment.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List experiments, or with --trials what happened in them, the oldest first.
+    """List experiments, or with --trials the attempts of their trials, the oldest first.
 
     Example: aec-bench ledger list --trials --outcome error --since 7d
     """
@@ -180,7 +180,7 @@ def show(
     trial: Annotated[str, typer.Argument(help="A trial's id, or the beginning of one.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show everything that is known of one attempt of a trial, and where its files are.
+    """Show everything about one attempt of a trial, and the paths of its files.
 
     Example: aec-bench ledger show 3f0c9a52
     """
@@ -221,7 +221,8 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
     ]
     if not prefix or not found:
         raise SettingsError(
-            f"TRIAL: {prefix!r} is no trial in {root}; 'aec-bench ledger list --trials' lists them"
+            f"TRIAL: {prefix!r} is not a trial in {root}; "
+            "'aec-bench ledger list --trials' lists them"
         )
     if len(found) > 1:
         names = ", ".join(path.stem for path in found[:5])
@@ -234,7 +235,7 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
 
 
 def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield what is known, by its dotted key."""
+    """Yield each value that is not empty, with its dotted key."""
     for key, value in data.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")
@@ -257,7 +258,7 @@ def export_records(
         str, typer.Option("--format", help="jsonl (whole records) or csv (a row for each).")
     ] = "jsonl",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file; else to the terminal.")
+        Path | None, typer.Option("--output", "-o", help="A file (default: the terminal).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""``aec-bench reap``: remove what dead runs left, and record the trials that died with them."""
+"""``aec-bench reap``: remove the sandboxes of dead runs, and record the trials that died."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ if TYPE_CHECKING:
 
 __all__ = ["reap"]
 
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what there is; change nothing.")]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be removed; change nothing.")
+]
 _Backend = Annotated[
     str | None,
-    typer.Option("--backend", metavar="NAME", help="Only this backend, which has to be at hand."),
+    typer.Option("--backend", metavar="NAME", help="Only this backend, which must be available."),
 ]
 
 
 def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = False) -> None:
-    """Remove what dead runs left on this machine, whichever directory they ran in.
+    """Remove the sandboxes and files that dead runs left on this machine, in any directory.
 
-    A trial that died with its run gets its record. What belongs to a run that is alive, or to
-    another host, is left alone. A backend that is not at hand is passed over, unless it is named.
-    Vendors are asked with the keys of the environment, or of aec-bench.toml's compute tables.
+    A trial that died with its run gets its record. Sandboxes of runs that are alive, or of other
+    hosts, are left alone. A backend that is not available is skipped, unless it is named. Vendors
+    are called with the keys of the environment, or of aec-bench.toml's compute tables.
 
     Example: aec-bench reap --dry-run
     """
@@ -67,14 +69,14 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
     for name, things in removed.items():
         typer.echo(f"{name}: {f'{verb} ' + ', '.join(things) if things else 'nothing was left'}")
     for name, reason in passed_over.items():
-        typer.echo(f"{name}: passed over; {reason}")
+        typer.echo(f"{name}: skipped; {reason}")
     verb = "would record" if dry_run else "recorded"
     for trial in recorded:
         typer.echo(f"{verb} {trial['task_id']} ({trial['agent']}) in {trial['experiment']}")
 
 
 def _record(lease: Lease, *, dry_run: bool) -> list[dict[str, str]]:
-    """Keep the records of trials that died with a run; return what they are about."""
+    """Record the trials that died with a run; return their tasks, agents and experiments."""
     from pytest_aecbench.host import runs
     from pytest_aecbench.ledger import journal
 
@@ -87,7 +89,7 @@ def _record(lease: Lease, *, dry_run: bool) -> list[dict[str, str]]:
         }
         for record in journal.recover(lease.ledger_root, dry_run=dry_run)
     ]
-    # Its workers may outlive a run a little, and leave more to record when they end.
+    # Workers may survive their run for a short time, and leave more to record when they end.
     if not dry_run and journal.is_quiet(lease.ledger_root):
         runs.end(lease.run_id)
     return recorded

@@ -1,4 +1,4 @@
-"""``aec-bench report``: what the records say together."""
+"""``aec-bench report``: summaries, rankings and comparisons of records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GROUPS: dict[str, Callable[[AgentSummary], Mapping[str, Group]]] = {
     "domain": lambda summary: summary.by_domain,
 }
 
-Holdout = Annotated[bool, typer.Option("--holdout", help="Held-out tasks, too.")]
+Holdout = Annotated[bool, typer.Option("--holdout", help="Include held-out tasks.")]
 ExperimentName = Annotated[str, typer.Argument(help="An experiment's id, or 'latest'.")]
 
 
@@ -82,17 +82,21 @@ def summary(
 @app.command("leaderboard")
 def rank_agents(
     experiment: Annotated[
-        str | None, typer.Option(help="Only this experiment; else all there are.")
+        str | None, typer.Option(help="Only this experiment (default: all).")
     ] = None,
     dataset: Dataset = None,
     domain: Domain = None,
     since: Since = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(metavar="WHAT", help="Also by domain or difficulty; give it twice for both."),
+        typer.Option(metavar="WHAT", help="Also by domain or difficulty; repeat it for both."),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("--k", help="The k of pass@k; else what all agents allow.")
+        int | None,
+        typer.Option(
+            "--k",
+            help="The k of pass@k (default: the largest that all agents have trials for).",
+        ),
     ] = None,
     holdout: Holdout = False,
     output_format: Annotated[
@@ -100,9 +104,9 @@ def rank_agents(
     ] = "table",
     as_json: AsJson = False,
 ) -> None:
-    """Rank agents over all their trials, a row for each; errors are counted apart.
+    """Rank agents over all their trials, one row for each; errors are counted separately.
 
-    Only the newest version of each task counts; records of earlier ones are named.
+    Only the newest version of each task counts; records of earlier ones are listed.
 
     Example: aec-bench report leaderboard --by domain --format markdown
     """
@@ -258,7 +262,7 @@ def _group_data(group: Group) -> dict[str, object]:
 
 
 def _print_csv(board: Leaderboard, groups: Sequence[str]) -> None:
-    """Print a row per agent and, where asked for, one per group of its trials."""
+    """Print a row per agent and, if requested, one per group of its trials."""
     rows = []
     for row in board.rows:
         rows.append({**_row_data(row), "k": board.k})
@@ -292,7 +296,7 @@ def compare_experiments(
     ] = "table",
     as_json: AsJson = False,
 ) -> None:
-    """Compare two experiments, trial by trial, and say which tasks got better or worse.
+    """Compare two experiments, trial by trial, and list the tasks that got better or worse.
 
     Example: aec-bench report compare nightly-1 nightly-2 --fail-on-regression
     """

@@ -1,4 +1,4 @@
-"""``run``, ``run-local`` and ``evaluate``: pytest with the options spelled shorter."""
+"""``aec-bench run``, ``run-local`` and ``evaluate``: run pytest with shorter options."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["PassingOn", "evaluate", "run"]
 
 
 class PassingOn(TyperCommand):
-    """A command that leaves what comes after ``--`` to pytest."""
+    """A command that passes the arguments after ``--`` to pytest."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read what comes before ``--``; the rest is in the context's ``args``."""
+        """Parse the arguments before ``--``; the rest goes to the context's ``args``."""
         end = args.index("--") if "--" in args else len(args)
         super().parse_args(ctx, args[:end])
         ctx.args = args[end + 1 :]
@@ -45,7 +45,7 @@ _Workers: TypeAlias = Annotated[
 _DryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Print the pytest command and do not run it.")
 ]
-# What an evaluation has no use for: it runs no agents, and its experiment is an argument.
+# Settings that an evaluation does not have: it runs no agents, and names its experiment itself.
 _NOT_FOR_EVALUATION = {
     "agents",
     "checks",
@@ -114,7 +114,7 @@ def run(
 ) -> None:
     """Run trials: print the equivalent pytest command, then run it.
 
-    What comes after -- goes to pytest unchanged.
+    Arguments after -- go to pytest unchanged.
 
     Example: aec-bench run electrical --agent oracle --agent nop -n 4 -- -x --junitxml=out.xml
     """
@@ -145,10 +145,10 @@ def evaluate(
     *,
     settings: dict[str, Any],
 ) -> None:
-    """Verify again what an experiment's agents left, with today's verifiers and without agents.
+    """Verify again the work of an experiment's agents, with today's verifiers and without agents.
 
-    The new records are an experiment of their own and point at the old ones, which do not change.
-    What comes after -- goes to pytest unchanged.
+    The new records are an experiment of their own and refer to the old ones, which stay unchanged.
+    Arguments after -- go to pytest unchanged.
 
     Example: aec-bench evaluate nightly --backend docker --task electrical -n 4
     """

@@ -1,4 +1,4 @@
-"""``aec-bench task``: make and mend tasks."""
+"""``aec-bench task``: create tasks, update their copies of aec_verify.py, and check them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Write tasks.",
+    help="Create and check tasks.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -30,7 +30,7 @@ _FIELD = "--output-field"
 
 @app.command()
 def new(
-    task_id: Annotated[str, typer.Argument(metavar="DOMAIN/NAME", help="Where the task goes.")],
+    task_id: Annotated[str, typer.Argument(metavar="DOMAIN/NAME", help="The task's id.")],
     title: Annotated[
         str | None, typer.Option(help="Its heading (default: NAME, in words).")
     ] = None,
@@ -42,15 +42,15 @@ def new(
         typer.Option(
             metavar="NAME=VALUE[:UNIT]",
             help="A field of the answer and its right value: a number, with its unit if it has "
-            "one; true or false; or a choice, the right one first, as in C2|C1|C3. "
+            "one; true or false; or a choice, the right one first, such as C2|C1|C3. "
             "Repeat for several.",
         ),
     ] = None,
-    tags: Annotated[str | None, typer.Option(help="Words to select it by, with commas.")] = None,
-    tasks_dir: Annotated[Path, typer.Option(help="Where tasks are.")] = Path("tasks"),
+    tags: Annotated[str | None, typer.Option(help="Tags to select it by, with commas.")] = None,
+    tasks_dir: Annotated[Path, typer.Option(help="The directory of tasks.")] = Path("tasks"),
     as_json: AsJson = False,
 ) -> None:
-    """Make a task that works as it stands; asks for what is missing when on a terminal.
+    """Create a task that works right away; on a terminal, asks for missing values.
 
     Example: aec-bench task new electrical/ohms-law --output-field current_a=2.0:A
     """
@@ -76,7 +76,7 @@ def new(
         return
     for file in files:
         typer.echo(path / file)
-    typer.echo("\nIt works as it stands; the oracle passes and nop fails:")
+    typer.echo("\nThe task works now: the oracle passes and nop fails:")
     typer.echo(f"  pytest {path} --aec-agent=oracle --aec-agent=nop")
     typer.echo("Next, state the problem in instruction.md and solve it in solution/.")
 
@@ -107,7 +107,7 @@ def vendor_verify(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the copies of aec_verify.py in tasks up to date; a task named itself gets one.
+    """Update the copies of aec_verify.py in tasks; a task named itself gets one.
 
     Only a task that is to run without this package, or to keep its grading, needs a copy.
 
@@ -122,7 +122,7 @@ def vendor_verify(
         found = [path] if (path / "task.toml").is_file() else _with_copies(path, HELPER)
         if not found:
             raise SettingsError(
-                f"{path}: no task with {HELPER}; name the tasks that are to have it"
+                f"{path}: contains no task with {HELPER}; name the tasks that should have it"
             )
         outdated += [task for task in found if not is_current(task)]
     if not check:
@@ -159,13 +159,13 @@ def validate(
     paths: Annotated[list[Path], typer.Argument(help="Tasks, or directories of tasks.")],
     as_json: AsJson = False,
     exploits: Annotated[
-        bool, typer.Option("--exploits", help="Let agents that cheat try, too.")
+        bool, typer.Option("--exploits", help="Also run agents that cheat.")
     ] = False,
     backend: Annotated[
-        str | None, typer.Option(help="Where to run: local, docker, or one of yours.")
+        str | None, typer.Option(help="The backend: local, docker, or one of yours.")
     ] = None,
 ) -> None:
-    """Check that tasks are sound before they score anyone; exit 1 unless all are.
+    """Check that tasks are sound before they score any agent; exit 1 unless all are.
 
     Example: aec-bench task validate tasks/electrical/voltage-drop --exploits
     """
@@ -187,7 +187,7 @@ def validate(
 
 
 def _run(arguments: Sequence[str]) -> list[_Checked]:
-    """Run pytest and read what it found from its report for machines."""
+    """Run pytest and return the checks from its JUnit report."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory, "junit.xml")
         ended = subprocess.run(
@@ -199,11 +199,11 @@ def _run(arguments: Sequence[str]) -> list[_Checked]:
         )
         found = list(_read(report)) if report.is_file() else []
     if ended.returncode not in (0, 1):
-        lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines() or ["no word of why"]
+        lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines() or ["gave no reason"]
         if found or ended.returncode != 5:
             raise SettingsError(f"pytest: {lines[-1].removeprefix('ERROR: ')}")
     if not found:
-        raise SettingsError(f"{arguments[0]}: no task is there; a task has a task.toml")
+        raise SettingsError(f"{arguments[0]}: contains no task; a task has a task.toml")
     return found
 
 
@@ -220,7 +220,7 @@ def _read(report: Path) -> Iterator[_Checked]:
         yield _Checked(
             task=about.get("aec.task", case.get("classname", "")),
             check=about.get("aec.check", name.removeprefix("check[").rstrip("]")),
-            outcome=about.get("aec.outcome", "error"),  # a process that died tells nothing
+            outcome=about.get("aec.outcome", "error"),  # a process that died reports nothing
             message=message.partition("\nhint: ")[0],
             hint=about.get("aec.hint", ""),
         )

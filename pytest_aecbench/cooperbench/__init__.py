@@ -31,24 +31,24 @@ from pytest_aecbench.host.homes import make_home
 
 __all__ = ["TIMED_OUT", "EvalBackend", "ExecResult", "Sandbox", "get_backend"]
 
-TIMED_OUT = 124  # as timeout(1) has it
-_MARGIN_SEC = 60.0  # so that a sandbox outlives its last command
+TIMED_OUT = 124  # as from timeout(1)
+_MARGIN_SEC = 60.0  # a sandbox lives this much longer than its last command
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """How a command ended; 124 says that the sandbox's time was up."""
+    """The end of a command; 124 says that the sandbox's time was up."""
 
     returncode: int
     _stdout: str
     _stderr: str
 
     def stdout_read(self) -> str:
-        """Return what it printed."""
+        """Return its standard output."""
         return self._stdout
 
     def stderr_read(self) -> str:
-        """Return what it complained of."""
+        """Return its standard error."""
         return self._stderr
 
 
@@ -79,7 +79,7 @@ class Sandbox:
         return ExecResult(returncode, result.stdout, result.stderr)
 
     def upload(self, path: str, source: Path) -> None:
-        """Put a file or directory of the host's at an absolute path, in place of what is there."""
+        """Replace an absolute path by a copy of a file or directory of the host."""
         request = BackendExecutionRequest(
             "true", timeout_sec=self._left("upload"), uploads={path: source}
         )

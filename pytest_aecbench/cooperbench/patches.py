@@ -1,4 +1,4 @@
-"""CooperBench's test of one patch against one feature's tests, in a sandbox of our backends."""
+"""``run_patch_test``: CooperBench's test of a patch against one feature's tests, in a sandbox."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PatchTestResult", "run_patch_test"]
 
-# Without the ceiling, git would take a repository further up for the one to patch.
+# Without the ceiling, git would patch a repository in a parent directory.
 _APPLY = """
 if command -v git > /dev/null; then
   GIT_CEILING_DIRECTORIES=$(dirname "$PWD") git -c safe.directory='*' apply "$1"
@@ -37,7 +37,7 @@ _GO = re.compile(r"^\s*--- (PASS|FAIL): ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PatchTestResult:
-    """How the tests went; ``error`` says why there is nothing to count."""
+    """The numbers of passed and failed tests; ``error`` says why none were counted."""
 
     passed: bool
     tests_passed: int
@@ -63,13 +63,13 @@ def run_patch_test(
 ) -> PatchTestResult:
     """Apply the agent's patch and the feature's tests, run them, and count.
 
-    The patches are the path or the text of one. Without ``agent_patch`` it is the dataset's own
-    ``<repo>/task<n>/feature<n>/feature.patch``, without ``tests_patch`` its ``tests.patch``; an
-    empty text is no patch. ``image`` is by default ``cooperbench/<repo>:task<n>``, which holds
-    the repository in ``workdir``; a ``repository`` of the host's is put there instead.
+    Each patch is given as a path or as text. The default of ``agent_patch`` is the dataset's own
+    ``<repo>/task<n>/feature<n>/feature.patch``, that of ``tests_patch`` its ``tests.patch``; an
+    empty text applies nothing. The default ``image`` is ``cooperbench/<repo>:task<n>``, with the
+    repository in ``workdir``; a ``repository`` of the host replaces it.
 
     Raises:
-        SettingsError: what was asked for is wrong.
+        SettingsError: an argument is wrong.
         BackendError: the sandbox broke.
 
     """
@@ -79,7 +79,9 @@ def run_patch_test(
         "tests_patch": _text(tests_patch, feature / "tests.patch", "tests_patch"),
     }
     if repository is not None and not Path(repository).is_dir():
-        raise SettingsError(f"repository: {str(repository)!r} is no directory; give one")
+        raise SettingsError(
+            f"repository: {str(repository)!r} is not a directory; pass the path of a directory"
+        )
     image = image or f"cooperbench/{repo_name}:task{task_id}"
     sandbox = get_backend(backend).create_sandbox(image, timeout, workdir)
     try:
@@ -96,7 +98,7 @@ def run_patch_test(
 
 
 def _text(patch: str | Path | None, default: Path, where: str) -> str:
-    """Return a patch's text, which may be given itself."""
+    """Return the text of a patch that is given as a path or as text."""
     if patch == "" or (isinstance(patch, str) and "\n" in patch):
         return str(patch)
     path = Path(default if patch is None else patch)
@@ -104,7 +106,7 @@ def _text(patch: str | Path | None, default: Path, where: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise SettingsError(
-            f"{where}: {str(path)!r} is no file of text; give the path or the text of a patch"
+            f"{where}: {str(path)!r} is not a text file; pass the path or the text of a patch"
         ) from None
 
 
@@ -137,7 +139,7 @@ def _timeout(ended: ExecResult, timeout: int) -> str | None:
 
 
 def _counts(output: str) -> tuple[int, int]:
-    """Return how many tests passed and failed, by what pytest, unittest, cargo or go print."""
+    """Return the numbers of passed and failed tests that pytest, unittest, cargo or go print."""
     if summaries := _PYTEST.findall(output):
         found = {word: int(number) for number, word in _COUNT.findall(summaries[-1])}
         return found.get("passed", 0), found.get("failed", 0) + found.get("error", 0)

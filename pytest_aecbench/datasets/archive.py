@@ -1,7 +1,7 @@
-"""Datasets as archives: the manifest and the tasks' files, the same bytes for the same content.
+"""Archives of datasets: the manifest and the tasks' files, the same bytes for the same content.
 
-An archive has exactly the members that its manifest implies, in one order, so that whatever else
-someone may have put into one is refused without being looked at.
+An archive has exactly the members that its manifest implies, in one order, so anything else in
+one is refused unread.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = ["read_archive", "write_archive"]
 
 MAX_BYTES = 1 << 30
 _CHUNK = 1 << 20
-# A member's header, with those that carry a long name, and what the reader takes at once.
+# A member's header, with those of a long name, and the size of one read.
 _HEADERS = 64 << 10
-_RIGHT = "use an archive as 'aec-bench dataset export' writes it"
+_RIGHT = "use an archive written by 'aec-bench dataset export'"
 
 
 def write_archive(manifest: Manifest, data: bytes, tasks_root: Path, target: Path) -> None:
-    """Write the manifest, stored as ``data``, and its tasks, if they are as they were."""
+    """Write the manifest, stored as ``data``, and its tasks, unless these have changed."""
     if changes := drift(manifest, tasks_root):
-        raise SettingsError(f"{manifest.ref}: {changes[0]}; put the tasks back as they were")
+        raise SettingsError(f"{manifest.ref}: {changes[0]}; restore the tasks")
     try:
         with whole(target) as file:
             _write(file, manifest, data, tasks_root)
@@ -85,17 +85,17 @@ def _name(task: TaskEntry, path: str) -> str:
 
 
 def _member(name: str, kind: str, size: int) -> tarfile.TarInfo:
-    member = tarfile.TarInfo(name)  # which belongs to nobody and is of 1970
+    member = tarfile.TarInfo(name)  # without an owner, dated 1970
     member.size = size
     member.mode = 0o755 if kind == "program" else 0o644
     return member
 
 
 class _Metered:
-    """A stream that ends in an error when more is read than was allowed.
+    """A stream that raises a ValueError when more than allowed is read.
 
-    What is read is compressed and its headers can claim any length, so that without it a small
-    file could fill the memory.
+    The input is compressed and its headers can claim any length, so a small file could otherwise
+    fill the memory.
     """
 
     def __init__(self, file: gzip.GzipFile) -> None:
@@ -111,9 +111,9 @@ class _Metered:
 
 
 def read_archive(file: IO[bytes], archive: Path, sink: Sink) -> tuple[Manifest, bytes]:
-    """Check all of an opened archive and return its manifest, also as it is stored.
+    """Check a whole opened archive; return its manifest, also as stored bytes.
 
-    Each file's content goes to its sink on the way, if that is one.
+    The content of each file goes to its sink, if it has one.
     """
     try:
         with gzip.GzipFile(fileobj=file, mode="rb") as unzipped:
@@ -156,18 +156,18 @@ def _read_tasks(tar: tarfile.TarFile, stream: _Metered, manifest: Manifest, sink
                     if kept is not None:
                         kept.write(chunk)
             if f"sha256:{content.hexdigest()}" != task.files[path]:
-                raise ValueError(f"{member.name!r} is not what the manifest says it is")
+                raise ValueError(f"{member.name!r} differs from the manifest")
         if f"sha256:{digest.hexdigest()}" != task.content_hash:
-            raise ValueError(f"the task {task.task_id!r} is not what the manifest says it is")
+            raise ValueError(f"the task {task.task_id!r} differs from the manifest")
     _next(tar, stream, None)
 
 
 def _next(tar: tarfile.TarFile, stream: _Metered, expected: str | None) -> tarfile.TarInfo:
-    """Return the next member, which must be a plain file of that name; or no member at all."""
+    """Return the next member, which must be a plain file of that name, or the end if None."""
     stream.left = _HEADERS
     try:
         member = tar.next()
-    except tarfile.StreamError:  # what an empty archive is to Python 3.10
+    except tarfile.StreamError:  # Python 3.10's error for an empty archive
         member = None
     tar.members = []  # type: ignore[attr-defined]  # which it would keep to the end
     if member is None:
@@ -177,7 +177,7 @@ def _next(tar: tarfile.TarFile, stream: _Metered, expected: str | None) -> tarfi
     if problem := problem_with(member.name):
         raise ValueError(f"{reprlib.repr(member.name)} {problem}")
     if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-        raise ValueError(f"{member.name!r} is no regular file")
+        raise ValueError(f"{member.name!r} is not a regular file")
     if member.name != expected:
         after = "the end" if expected is None else repr(expected)
         raise ValueError(f"it has {member.name!r} in place of {after}")

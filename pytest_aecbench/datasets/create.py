@@ -1,4 +1,4 @@
-"""From tasks on disk to the entries of a manifest."""
+"""Turn tasks on disk into the entries of a manifest."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["check_soundness", "entry_of", "selected_tasks"]
 
 
 def selected_tasks(selection: Selection, tasks_root: Path) -> Iterator[Task]:
-    """Yield the tasks below the root that are meant; one that cannot be read is an error.
+    """Yield the selected tasks below the root; raise an error for one that cannot be read.
 
-    A task that the patterns leave out may be as broken as it likes.
+    Tasks that the patterns leave out may be broken.
     """
     try:
         for task_id, path in find_tasks(tasks_root):
@@ -35,7 +35,7 @@ def selected_tasks(selection: Selection, tasks_root: Path) -> Iterator[Task]:
 
 
 def check_soundness(tasks: Iterable[Task], ledger_root: Path) -> None:
-    """Refuse tasks unless the ledger knows, of just these files, that their checks passed."""
+    """Raise SettingsError unless the ledger has passed checks of exactly these files."""
     from pytest_aecbench.ledger.checks import checked
 
     for task in tasks:
@@ -43,19 +43,19 @@ def check_soundness(tasks: Iterable[Task], ledger_root: Path) -> None:
         if found is None or not found.sound:
             why = "was not checked" if found is None else "did not pass its checks"
             raise SettingsError(
-                f"{task.task_id}: {why} as it is; run 'aec-bench task validate {task.path}'"
+                f"{task.task_id}: {why} in this state; run 'aec-bench task validate {task.path}'"
             )
 
 
 def entry_of(task: Task, task_path: str) -> TaskEntry:
-    """Describe the task in its present state."""
+    """Return the entry for the task in its present state."""
     if problem := problem_with(task.task_id):
         raise TaskError(f"{task.task_id!r}: {problem}; rename it")
     digests = file_digests(task.path)
     for name, (kind, _) in digests.items():
         where = f"{task.task_id}: {name!r}"
         if kind not in ("file", "program"):
-            raise TaskError(f"{where} is no regular file; put a copy of what is meant there")
+            raise TaskError(f"{where} is not a regular file; replace it with a copy of its target")
         if problem := problem_with(name):
             raise TaskError(f"{where} {problem}; rename it")
     return TaskEntry(

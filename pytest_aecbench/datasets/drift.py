@@ -1,4 +1,4 @@
-"""What differs between two states of tasks: two manifests, or a manifest and the disk."""
+"""Differences between two states of tasks: two manifests, or a manifest and the disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["DatasetInUse", "TaskChange", "differences", "drift", "take"]
 
 @dataclass(frozen=True, slots=True)
 class TaskChange:
-    """How a task differs: ``added``, ``removed`` or ``changed``, and then in which files."""
+    """The way a task differs: ``added``, ``removed`` or ``changed``, and then in which files."""
 
     task_id: str
     how: str
@@ -35,7 +35,7 @@ class TaskChange:
 
 
 def differences(before: Manifest, after: Manifest) -> list[TaskChange]:
-    """Return what makes the second dataset differ from the first, by task."""
+    """Return the differences between two datasets, by task."""
     old = {task.task_id: task for task in before.tasks}
     new = {task.task_id: task for task in after.tasks}
     changes = []
@@ -51,7 +51,7 @@ def differences(before: Manifest, after: Manifest) -> list[TaskChange]:
 
 
 def drift(manifest: Manifest, tasks_root: Path) -> list[TaskChange]:
-    """Return what makes the tasks on disk differ from what the manifest says of them."""
+    """Return the differences between the manifest and the tasks on disk."""
     changes = []
     for entry in manifest.tasks:
         directory = tasks_root / entry.task_id
@@ -84,7 +84,7 @@ _LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class DatasetInUse:
-    """A dataset and the hashes of its tasks; ``changes`` says which are not as they should be."""
+    """A dataset and the hashes of its tasks; ``changes`` lists the tasks that differ from it."""
 
     name: str
     version: str
@@ -97,15 +97,15 @@ class DatasetInUse:
 
     @property
     def drifted(self) -> bool:
-        """Whether some task is missing or differs."""
+        """True if a task is missing or differs."""
         return bool(self.changes)
 
 
 def take(datasets_root: Path, tasks_root: Path, ref: str, *, allow_drift: bool) -> DatasetInUse:
-    """Read the dataset and compare it with the tasks.
+    """Return the dataset, compared with the tasks.
 
     Raises:
-        SettingsError: a task is missing or differs, in a line each, and that is not allowed.
+        SettingsError: tasks are missing or differ, and ``allow_drift`` is false.
 
     """
     where = "--aec-dataset"
@@ -114,8 +114,8 @@ def take(datasets_root: Path, tasks_root: Path, ref: str, *, allow_drift: bool) 
     if changes and not allow_drift:
         more = [f"and {len(changes) - _LISTED} more"] if len(changes) > _LISTED else []
         raise SettingsError(
-            f"{where}: the tasks are not those of {ref}: {'; '.join([*changes[:_LISTED], *more])}; "
-            "put them back as they were, make a new version of the dataset, or --aec-allow-drift"
+            f"{where}: the tasks differ from {ref}: {'; '.join([*changes[:_LISTED], *more])}; "
+            "restore them, make a new version of the dataset, or pass --aec-allow-drift"
         )
     return DatasetInUse(
         manifest.name,

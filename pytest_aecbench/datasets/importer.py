@@ -1,4 +1,4 @@
-"""Taking in a dataset from an archive: nothing that differs from what it claims, all or nothing."""
+"""Import a dataset from an archive: check everything first, then write all of it or nothing."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = ["Imported", "import_dataset"]
 
 
 class Imported(NamedTuple):
-    """What an import came to: the dataset, and the tasks that were not there before."""
+    """The result of an import: the dataset, and the tasks that are new."""
 
     manifest: Manifest
     new_tasks: tuple[str, ...]
 
 
 def import_dataset(archive: Path, datasets: Datasets, tasks_root: Path) -> Imported:
-    """Take in the archive's dataset and those of its tasks that are not there, all or nothing.
+    """Import the archive's dataset and those of its tasks that do not exist, all or nothing.
 
-    The whole archive is read and checked before anything is written. Then the new tasks are written
-    beside their places and moved there, and the manifest, which makes them a dataset, comes last.
+    The whole archive is checked before anything is written. Then the new tasks are written beside
+    their places and moved there; the manifest, which makes them a dataset, comes last.
     """
     try:
         opened = open_regular(archive)
@@ -48,7 +48,7 @@ def import_dataset(archive: Path, datasets: Datasets, tasks_root: Path) -> Impor
         ref = DatasetRef(manifest.name, manifest.version)
         is_known = ref.version in datasets.versions(ref.name)
         if is_known and datasets.read(ref) != data:
-            raise SettingsError(f"{ref}: is there already and differs; a dataset never changes")
+            raise SettingsError(f"{ref}: exists already and differs; a dataset never changes")
         new = _new_tasks(manifest, tasks_root)
         with ExitStack() as undo, _staging(undo, tasks_root) as staging:
             if new:
@@ -65,7 +65,7 @@ def import_dataset(archive: Path, datasets: Datasets, tasks_root: Path) -> Impor
 
 
 def _new_tasks(manifest: Manifest, tasks_root: Path) -> dict[str, TaskEntry]:
-    """Return the tasks that are not there; one that is there and differs is an error."""
+    """Return the tasks that do not exist; raise SettingsError for one that differs."""
     changes = {change.task_id: change for change in drift(manifest, tasks_root)}
     new = {task.task_id: task for task in manifest.tasks if task.task_id in changes}
     for task_id in new:
@@ -76,17 +76,17 @@ def _new_tasks(manifest: Manifest, tasks_root: Path) -> dict[str, TaskEntry]:
                 break
             if is_task(directory):
                 said = changes[task_id] if directory == tasks_root / task_id else "is a task"
-                raise SettingsError(f"{directory}: {said}; move what is there away")
+                raise SettingsError(f"{directory}: {said}; move it away")
             if directory.is_symlink() or not directory.is_dir():
-                raise SettingsError(f"{directory}: is no directory; move what is there away")
+                raise SettingsError(f"{directory}: is not a directory; move it away")
         else:
-            raise SettingsError(f"{directory}: is there and is no task; move it away")
+            raise SettingsError(f"{directory}: exists and is not a task; move it away")
     return new
 
 
 @contextmanager
 def _staging(undo: ExitStack, tasks_root: Path) -> Iterator[Path]:
-    """Give a place on the filesystem of the tasks that pytest does not look into."""
+    """Yield a directory on the tasks' file system that pytest does not collect."""
     staging = tasks_root / f".import-{os.urandom(8).hex()}"
     try:
         _make_parents(undo, staging)
@@ -115,18 +115,18 @@ def _sink(
 
 
 def _check_staged(staging: Path, entry: TaskEntry, archive: Path) -> None:
-    """Refuse what has the right hashes and still is no task, or not the one that is described."""
+    """Raise SettingsError for files with the right hashes that are not the described task."""
     try:
         task = Task.load(staging / entry.task_id, task_id=entry.task_id)
         if entry_of(task, entry.task_path) != entry:
-            raise TaskError(f"{entry.task_id}: is not what {MANIFEST_FILE} says of it")
+            raise TaskError(f"{entry.task_id}: differs from {MANIFEST_FILE}")
     except TaskError as error:
         (first, *_) = re.sub(rf"[^ ]*{staging.name}/", "", str(error)).splitlines()
         raise SettingsError(f"{archive}: {first}") from None
 
 
 def _place(undo: ExitStack, staging: Path, tasks_root: Path, task_id: str) -> None:
-    """Move the task to its place, and take note of how to take it away again."""
+    """Move the task to its place, and register its removal with ``undo``."""
     target = tasks_root / task_id
     _make_parents(undo, target)
     (staging / task_id).rename(target)

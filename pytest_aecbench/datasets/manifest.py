@@ -1,6 +1,7 @@
-"""The manifest of a dataset: which tasks it has, in which state of their files.
+"""The manifest of a dataset: its tasks, and the hashes of their files.
 
-Importing this module imports pydantic; whoever only passes manifests on imports it for types alone.
+Importing this module imports pydantic; import it under TYPE_CHECKING where manifests are only
+passed on.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pytest_aecbench.tasks.task import TASK_FILE
 
 __all__ = ["MAX_FILES", "MAX_MANIFEST_BYTES", "Description", "Manifest", "Source", "TaskEntry"]
 
-# Far more than tens of thousands of tasks need, far less than what hurts.
+# Enough for tens of thousands of tasks, and small enough to read.
 MAX_MANIFEST_BYTES = 32 << 20
 MAX_FILES = 250_000
 
@@ -44,7 +45,7 @@ def _safe(path: str) -> str:
 
 def _part_of_a_task(path: str) -> str:
     if any(map(is_ignored, _safe(path).split("/"))):
-        raise ValueError("is no part of a task; leave it out")
+        raise ValueError("is not part of a task; leave it out")
     return path
 
 
@@ -70,7 +71,7 @@ class _Part(BaseModel):
 
 
 class TaskEntry(_Part):
-    """One task: what it is, and the hashes of its files; ``programs`` are those that can be run."""
+    """One task and the hashes of its files; ``programs`` are the executable ones."""
 
     task_id: _Path
     task_path: _Path
@@ -87,18 +88,18 @@ class TaskEntry(_Part):
         if f"/{self.task_path}".endswith(f"/{self.task_id}") is False:
             raise ValueError(f"task_path {self.task_path!r} does not end with the task's id")
         if TASK_FILE not in self.files:
-            raise ValueError(f"files has no {TASK_FILE}, so this is no task")
+            raise ValueError(f"files has no {TASK_FILE}, so this is not a task")
         if not set(self.programs) <= self.files.keys():
-            raise ValueError("programs names what is not among the files")
+            raise ValueError("programs lists files that are not in files")
         return self
 
     def kind(self, path: str) -> str:
-        """Return what the file is in the digest of its task."""
+        """Return the file's kind in the digest of its task."""
         return "program" if path in self.programs else "file"
 
 
 class Description(_Part):
-    """What the dataset is for and what is in it, for people."""
+    """The dataset's purpose and content, described for people."""
 
     summary: str = ""
     purpose: str = ""
@@ -109,7 +110,7 @@ class Description(_Part):
 
 
 class Source(_Part):
-    """Where the dataset comes from."""
+    """The origin of the dataset."""
 
     method: str = "manual"
     suite_config: dict[str, JsonValue] = {}
@@ -117,7 +118,7 @@ class Source(_Part):
 
 
 class Manifest(_Part):
-    """A dataset, whole: two with the same ``content_hash`` have the same tasks."""
+    """A whole dataset: two with the same ``content_hash`` have the same tasks."""
 
     name: Annotated[str, Field(pattern=f"^{NAME}$")]
     version: Annotated[str, AfterValidator(_semantic)]
@@ -139,7 +140,7 @@ class Manifest(_Part):
         standards: Iterable[str] = (),
         source: Source | None = None,
     ) -> Manifest:
-        """Put the tasks together under a name, as of now; SettingsError if they do not go."""
+        """Return a manifest of the tasks, dated now; raise SettingsError if they conflict."""
         entries = tuple(sorted(tasks, key=lambda task: task.task_id))
         difficulties = Counter(task.difficulty or "unspecified" for task in entries)
         description = Description(
@@ -165,7 +166,7 @@ class Manifest(_Part):
 
     @property
     def ref(self) -> str:
-        """The dataset as users name it."""
+        """The dataset as users write it."""
         return f"{self.name}@{self.version}"
 
     @model_validator(mode="after")
@@ -184,12 +185,12 @@ class Manifest(_Part):
         return self
 
     def to_json(self) -> bytes:
-        """Return the manifest as it is stored."""
+        """Return the manifest as stored bytes."""
         return self.model_dump_json(indent=2).encode() + b"\n"
 
     @classmethod
     def from_json(cls, data: bytes, where: str) -> Manifest:
-        """Read a stored manifest; SettingsError says in one line why ``data`` is none."""
+        """Return a stored manifest; raise SettingsError of one line if ``data`` is not one."""
         if len(data) > MAX_MANIFEST_BYTES:
             raise SettingsError(f"{where}: more than {MAX_MANIFEST_BYTES >> 20} MiB; {_RIGHT}")
         try:
@@ -198,7 +199,7 @@ class Manifest(_Part):
             raise SettingsError(f"{where}: {_reason(error)}; {_RIGHT}") from None
 
 
-_RIGHT = "use a manifest as 'aec-bench dataset create' writes it"
+_RIGHT = "use a manifest written by 'aec-bench dataset create'"
 
 
 def _check_apart(task_ids: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""What datasets are called: a name, a semantic version, and both as ``name@version``."""
+"""Names of datasets: a name, a semantic version, both as ``name@version``; and safe file names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Precedence: TypeAlias = "tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str
 
 @dataclass(frozen=True, slots=True)
 class DatasetRef:
-    """A dataset as users name it; without a version, the highest there is."""
+    """A dataset as users write it; without a version, its highest one."""
 
     name: str
     version: str | None = None
@@ -48,7 +48,7 @@ class DatasetRef:
 
 
 def parse_ref(text: str, where: str) -> DatasetRef:
-    """Read ``name`` or ``name@version``."""
+    """Return the reference that ``name`` or ``name@version`` means."""
     name, at, version = text.partition("@")
     if not re.fullmatch(NAME, name):
         raise SettingsError(
@@ -59,7 +59,7 @@ def parse_ref(text: str, where: str) -> DatasetRef:
 
 
 def check_version(text: str, where: str) -> str:
-    """Return ``text`` if it is a semantic version."""
+    """Return ``text`` if it is a semantic version, else raise SettingsError."""
     if len(text) > _MAX_VERSION_CHARS or not _VERSION.fullmatch(text):
         raise SettingsError(
             f"{where}: {text[:200]!r} is not a semantic version; use one such as '1.0.0'"
@@ -68,7 +68,7 @@ def check_version(text: str, where: str) -> str:
 
 
 def precedence(version: str) -> Precedence:
-    """Return what orders versions as semver does; what it leaves open, by the text."""
+    """Return a sort key that orders versions as semver does, and equal ones by their text."""
     match = _VERSION.fullmatch(version)
     assert match is not None
     core = tuple(map(int, match["core"].split(".")))
@@ -80,12 +80,12 @@ def precedence(version: str) -> Precedence:
 _MAX_BYTES = 1024
 _MAX_PART_BYTES = 255
 _DRIVE = re.compile(r"[A-Za-z]:")
-# What Windows takes for a device, whatever its suffix.
+# Names that are devices on Windows, with any suffix.
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 
 
 def problem_with(path: str) -> str | None:
-    """Say what makes the path unsafe to write below a directory; None where nothing does."""
+    """Return why the path is unsafe to write below a directory, or None."""
     parts = path.split("/")
     if path.startswith("/") or _DRIVE.match(path):
         return "is absolute"
@@ -96,7 +96,7 @@ def problem_with(path: str) -> str | None:
     if "\\" in path or not path.isprintable():
         return "has a character that no file should have in its name"
     if any(part[-1] in ". " or _DEVICE.fullmatch(part) for part in parts):
-        return "is no file name everywhere"
+        return "is not a valid file name on every system"
     encoded = path.encode("utf-8", "surrogatepass")
     longest = max(len(part.encode("utf-8", "surrogatepass")) for part in parts)
     if len(encoded) > _MAX_BYTES or longest > _MAX_PART_BYTES:
@@ -105,9 +105,9 @@ def problem_with(path: str) -> str | None:
 
 
 def clash(paths: Iterable[str]) -> tuple[str, str] | None:
-    """Return two files that cannot be beside each other: equal but for case, or one in the other.
+    """Return two files that conflict: equal except for case, or one inside the other.
 
-    On a filesystem that ignores case or composes characters, one would replace the other.
+    On a file system that ignores case or composes characters, one would replace the other.
     """
     files: dict[str, str] = {}
     directories: dict[str, tuple[str, str]] = {}
@@ -124,7 +124,7 @@ def clash(paths: Iterable[str]) -> tuple[str, str] | None:
             if spelt != parent or _folded(parent) in files:
                 return files.get(_folded(parent), first), path
             if first != path:
-                break  # whoever came first has looked further up
+                break  # its parents were checked before
     return None
 
 

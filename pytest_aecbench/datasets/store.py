@@ -1,4 +1,4 @@
-"""Datasets below a root, as ``<name>/<version>/manifest.json``: written once, never changed."""
+"""The datasets below a root, as ``<name>/<version>/manifest.json``: written once, never changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Datasets:
     root: Path
 
     def refs(self) -> list[DatasetRef]:
-        """Return all there are, by name and then from the lowest version to the highest."""
+        """Return all datasets, by name and then from the lowest version to the highest."""
         return [
             DatasetRef(name, version)
             for name in _directories(self.root)
@@ -42,7 +42,7 @@ class Datasets:
         ]
 
     def versions(self, name: str) -> list[str]:
-        """Return the versions that the dataset has, the highest last."""
+        """Return the dataset's versions, the highest last."""
         found = []
         for version in _directories(self.root / name):
             with suppress(SettingsError):
@@ -53,7 +53,7 @@ class Datasets:
         """Return the dataset that ``text`` means, with its version.
 
         Raises:
-            SettingsError: there is no such dataset; the message names those that there are.
+            SettingsError: there is no such dataset; the message names the existing ones.
 
         """
         ref = parse_ref(text, where)
@@ -65,14 +65,14 @@ class Datasets:
         known = [DatasetRef(ref.name, version) for version in versions] or self.refs()
         names = ", ".join(map(str, known[-_LISTED:]))
         there_are = f"there are {names}" if names else "make one with 'aec-bench dataset create'"
-        raise SettingsError(f"{where}: {text!r} is no dataset in {self.root}; {there_are}")
+        raise SettingsError(f"{where}: {text!r} is not a dataset in {self.root}; {there_are}")
 
     def path(self, ref: DatasetRef) -> Path:
-        """Return where the dataset's manifest is."""
+        """Return the path of the dataset's manifest."""
         return self.root / ref.name / str(ref.version) / MANIFEST_FILE
 
     def read(self, ref: DatasetRef) -> bytes:
-        """Return the manifest as it is stored."""
+        """Return the manifest as stored bytes."""
         from pytest_aecbench.datasets.manifest import MAX_MANIFEST_BYTES
 
         path = self.path(ref)
@@ -82,17 +82,19 @@ class Datasets:
             raise SettingsError(f"{path}: cannot be read, {error.strerror}") from None
 
     def load(self, ref: DatasetRef) -> Manifest:
-        """Read and check the dataset's manifest."""
+        """Return the dataset's manifest, checked."""
         from pytest_aecbench.datasets.manifest import Manifest
 
         path = self.path(ref)
         manifest = Manifest.from_json(self.read(ref), str(path))
         if manifest.ref != str(ref):
-            raise SettingsError(f"{path}: is of {manifest.ref}; put it back into its own directory")
+            raise SettingsError(
+                f"{path}: belongs to {manifest.ref}; move it to {manifest.ref}'s directory"
+            )
         return manifest
 
     def add(self, manifest: Manifest, data: bytes | None = None) -> Path:
-        """Keep the manifest, as the bytes ``data`` if given, unless its version is there."""
+        """Store the manifest, as the bytes ``data`` if given, unless its version exists."""
         directory = self.root / manifest.name / manifest.version
         staged = directory.with_name(f".{os.urandom(8).hex()}.tmp")
         try:
@@ -101,12 +103,12 @@ class Datasets:
                 file.write(manifest.to_json() if data is None else data)
                 file.flush()
                 os.fsync(file.fileno())
-            # Renaming a directory replaces nothing but an empty one.
+            # Renaming a directory can only replace an empty one.
             staged.rename(directory)
         except OSError as error:
             if error.errno in _TAKEN and os.path.lexists(directory):
                 raise SettingsError(
-                    f"{manifest.ref}: is there already and never changes; use another version"
+                    f"{manifest.ref}: exists already and never changes; use another version"
                 ) from None
             raise SettingsError(f"{directory}: cannot be written, {error.strerror}") from None
         finally:

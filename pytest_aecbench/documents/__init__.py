@@ -1,1 +1,1 @@
-"""Read what people write (TOML, YAML), strictly: every problem is one line."""
+"""Read hand-written files (TOML, YAML, .env) strictly; report every problem in one line."""

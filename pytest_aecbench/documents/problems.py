@@ -1,4 +1,4 @@
-"""What is wrong with a configuration file, in one line each: key, bad value, what would be right.
+"""Problems of a configuration file, in one line each: key, bad value, what would be right.
 
 A field's description says what would be right; its error message ends with it.
 """
@@ -25,7 +25,7 @@ __all__ = ["dotted", "load_toml", "model_problems", "shown"]
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Read TOML, or raise a ValueError whose message is one line."""
+    """Return the data of a TOML text, or raise a ValueError of one line."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -39,7 +39,7 @@ def load_toml(text: str) -> dict[str, Any]:
 def model_problems(
     error: ValidationError, model: type[BaseModel], *, table: str = "a table"
 ) -> list[str]:
-    """Return a line for each thing that the model refused; ``table`` is the format's word."""
+    """Return a line for each error of the model; ``table`` is the format's word for a mapping."""
     return [_problem(one, model, table) for one in error.errors(include_url=False)]
 
 
@@ -62,7 +62,7 @@ def _problem(error: ErrorDetails, model: type[BaseModel], table: str) -> str:
 def _followed(
     model: type[BaseModel], loc: tuple[int | str, ...], table: str
 ) -> tuple[type[BaseModel], str]:
-    """Return the model that holds what ``loc`` leads to, and what would be right there."""
+    """Return the model that has the field at ``loc``, and what would be right there."""
     owner, inner, advice = model, model, table
     for part in loc:
         field = inner.model_fields.get(str(part)) if inner else None
@@ -70,7 +70,7 @@ def _followed(
             owner, inner = inner, _model_in(field.annotation)
             advice = field.description or table
         elif isinstance(part, int) and inner is not None:
-            advice = table  # of a list of models, where all else has a description
+            advice = table  # an item of a list of models has no description
         elif inner is not None:
             owner = inner
     return owner, advice

@@ -1,4 +1,4 @@
-"""Configuration files as plain data, read strictly: nothing twice, nothing endless, no surprises.
+"""Configuration files (TOML, YAML, JSON) as plain data, without duplicate keys or deep nesting.
 
 YAML is read as JSON with fewer quotes: no aliases, tags, dates, or ``no`` for false.
 """
@@ -22,29 +22,29 @@ _MAX_DEPTH = 50
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, or raise a SettingsError of one line."""
+    """Return the data of a TOML file, or raise a SettingsError of one line."""
     return _read(path, load_toml)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file, or raise a SettingsError of one line."""
+    """Return the data of a YAML file, or raise a SettingsError of one line."""
     return _read(path, _load_yaml)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file, or raise a SettingsError of one line."""
+    """Return the data of a JSON file, or raise a SettingsError of one line."""
     return _read(path, _load_json)
 
 
 def _read(path: Path, load: Callable[[str], object]) -> dict[str, Any]:
     try:
         text = read_text(path)
-    except ValueError as error:  # which starts with the path
+    except ValueError as error:  # whose message starts with the path
         raise SettingsError(str(error)) from None
     try:
         data = load(text)
         if not isinstance(data, dict):
-            found = "nothing there" if data is None else f"{shown(data)} is not valid"
+            found = "contains no keys" if data is None else f"{shown(data)} is not valid"
             raise ValueError(f"{found}; write keys with values")
         _check(data)
     except ValueError as error:
@@ -53,7 +53,7 @@ def _read(path: Path, load: Callable[[str], object]) -> dict[str, Any]:
 
 
 def _check(data: dict[str, Any]) -> None:
-    """Refuse what JSON has not, and what is nested without end."""
+    """Raise a ValueError for values that JSON does not have, and for deep nesting."""
     pending: list[tuple[tuple[int | str, ...], object]] = [((), data)]
     while pending:
         where, value = pending.pop()
@@ -76,7 +76,7 @@ def _load_json(text: str) -> object:
         if len(data) < len(found):
             keys = [key for key, _ in found]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise ValueError(f"key {shown(twice)} is there twice; keep one")
+            raise ValueError(f"key {shown(twice)} occurs twice; keep one")
         return data
 
     try:
@@ -108,11 +108,11 @@ def _load_yaml(text: str) -> object:
 
 
 def dump_yaml(data: object) -> str:
-    """Write what ``read_yaml`` reads back as it was."""
+    """Return YAML that ``read_yaml`` reads back unchanged."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Quotes what would be read as something else, and keeps the lines of a prompt."""
+        """Quotes strings that YAML would read as other values; writes prompts as blocks."""
 
         def represent_text(self, text: str) -> yaml.Node:
             style = None
@@ -132,10 +132,10 @@ def dump_yaml(data: object) -> str:
 
 
 def _build(yaml: Any, events: Any) -> object:
-    """Make data of a stream of events, one level at a time, so that no input can exhaust us."""
+    """Return the data of a stream of events, without recursion, so that no input is too deep."""
     documents: list[object] = []
     containers: list[Any] = [documents]
-    keys: list[str | None] = [None]  # of each container, the key that waits for its value
+    keys: list[str | None] = [None]  # each container's key that waits for its value
     for event in events:
         line = f"line {event.start_mark.line + 1}"
         if isinstance(event, yaml.AliasEvent):
@@ -154,7 +154,7 @@ def _build(yaml: Any, events: Any) -> object:
             if not scalar:
                 raise ValueError(f"{line}: a key is not a word; write 'key: value'")
             if event.value in container:
-                raise ValueError(f"{line}: key {shown(event.value)} is there twice; keep one")
+                raise ValueError(f"{line}: key {shown(event.value)} occurs twice; keep one")
             keys[-1] = event.value
             continue
         if scalar:
@@ -175,7 +175,7 @@ def _build(yaml: Any, events: Any) -> object:
 
 
 def _scalar(text: str) -> object:
-    """Read an unquoted word by the rules of YAML 1.2."""
+    """Return the value of an unquoted word by the rules of YAML 1.2."""
     if _NULL.fullmatch(text):
         return None
     if match := _BOOL.fullmatch(text):
@@ -192,5 +192,5 @@ def _scalar(text: str) -> object:
 def _int(text: str) -> int:
     try:
         return int(text)
-    except ValueError:  # which is what Python says to thousands of digits
+    except ValueError:  # Python refuses thousands of digits
         raise ValueError("a number has too many digits; write a smaller one") from None

@@ -1,4 +1,4 @@
-"""Environment variables: ``.env`` fills in what the shell left out, ``$VAR`` is looked up."""
+"""Environment variables: load ``.env``, and replace ``$VAR`` in values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_aecbench.host.secrets import names_credential
 
 __all__ = ["DotEnv", "expand", "expand_in", "load_dotenv"]
 
-# Values that stand in results by good right: what is in .env is secret unless its name says so.
+# Values that may appear in results: a value of .env is secret unless its name is one of these.
 _OPEN = re.compile(
     r"(?:^|_)(?:DIR|ENDPOINT|FILE|HOST|ID|MODE|MODEL|NAME|PATH|PORT|PROFILE|REGION|URI|URL|VERSION)$",
     re.IGNORECASE,
@@ -23,13 +23,13 @@ _OPEN = re.compile(
 
 
 class DotEnv(NamedTuple):
-    """What a ``.env`` file gave: the variables it set, and which of its variables are secret."""
+    """The variables that a ``.env`` file set, and those of its variables that are secret."""
 
     added: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
 
     def unload(self) -> None:
-        """Leave the environment as the shell had it."""
+        """Remove the variables that the file set."""
         for name in self.added:
             os.environ.pop(name, None)
 
@@ -61,7 +61,7 @@ def load_dotenv(root: Path) -> DotEnv:
 
 
 def expand_in(value: Any, where: str, environ: Mapping[str, str] = os.environ) -> Any:
-    """Fill in the variables in every string of JSON-like data; keys are left as they are."""
+    """Return JSON-like data with the variables in every string replaced; keys are unchanged."""
     if isinstance(value, str):
         try:
             return expand(value, environ)
@@ -86,9 +86,10 @@ _VARIABLE = re.compile(
 
 
 def expand(value: str, environ: Mapping[str, str]) -> str:
-    """Fill in ``$VAR``, ``${VAR}`` and ``${VAR:-default}``; ``$$`` is a dollar sign.
+    """Replace ``$VAR``, ``${VAR}`` and ``${VAR:-default}``; ``$$`` is a dollar sign.
 
-    A variable that is not set and has no default is a ValueError; an empty one gives its default.
+    Raise a ValueError for a variable that is not set and has no default; an empty variable has
+    its default's value.
     """
 
     def replace(match: re.Match[str]) -> str:

@@ -1,1 +1,1 @@
-"""The machine, as processes of one user share it: files, owners, slots, signals, secrets."""
+"""The machine that processes of one user share: files, owners, slots, signals, secrets."""

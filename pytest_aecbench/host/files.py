@@ -1,4 +1,4 @@
-"""Files on this machine: read without surprises, written whole, shown as people write them."""
+"""Files on this machine: read regular files only, replace files atomically, show paths."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RIGHT = {errno.EINVAL: "put a text file there", errno.EFBIG: "make it shorter"}
 
 
 def shared_directory(name: str = "") -> Path:
-    """Return the directory that all runs of this user share, or one in it."""
+    """Return the directory that all runs of this user share, or a directory in it."""
     root = Path(tempfile.gettempdir()) / f"aecbench-{os.getuid()}"
     try:
         root.mkdir(mode=0o700, exist_ok=True)
@@ -54,7 +54,7 @@ def shown_path(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file that a person wrote, or raise a ValueError of one line with its path."""
+    """Return a hand-written text file's text, or raise a ValueError of one line with its path."""
     try:
         data = read_regular(path, _MAX_TEXT_BYTES)
     except OSError as error:
@@ -69,8 +69,8 @@ def read_text(path: Path) -> str:
 
 
 def read_regular(path: Path | str, max_bytes: int, *, follow: bool = True) -> bytes:
-    """Read a whole regular file; an OSError says that it is of another kind, or too large."""
-    # Bare system calls: two files of each of ten thousand tasks are read by every worker.
+    """Return a regular file's bytes; raise OSError if it is of another kind or too large."""
+    # Bare system calls, because every worker reads two files of each of ten thousand tasks.
     descriptor = _open(path, follow)
     try:
         size = os.fstat(descriptor).st_size
@@ -82,12 +82,12 @@ def read_regular(path: Path | str, max_bytes: int, *, follow: bool = True) -> by
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open a regular file; an OSError says that it is of another kind."""
+    """Open a regular file; raise OSError if it is of another kind."""
     return os.fdopen(_open(path, follow=True), "rb")
 
 
 def _open(path: Path | str, follow: bool) -> int:
-    # Without waiting for the writer of a pipe.
+    # O_NONBLOCK: do not wait for the writer of a pipe.
     flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -98,9 +98,9 @@ def _open(path: Path | str, follow: bool) -> int:
 
 @contextmanager
 def whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
-    """Write a file that takes the place of ``path`` at the end, so that no reader finds half of it.
+    """Write a file that replaces ``path`` at the end, so that no reader finds half of it.
 
-    A ``durable`` one also outlives a power cut.
+    A ``durable`` file also survives a power cut.
     """
     temporary = path.parent / f".{os.urandom(8).hex()}.tmp"
     try:
@@ -116,7 +116,7 @@ def whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
 
 
 def files_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Yield the path and size of each file below that is no link."""
+    """Yield the path and size of each regular file below ``directory``; links do not count."""
     try:
         entries = list(os.scandir(directory))
     except OSError:

@@ -1,7 +1,7 @@
-"""Directories of sandboxes on this machine, each with its owner in it.
+"""Homes: directories of sandboxes on this machine, each naming the process that owns it.
 
-The owner is the first thing written to a home, and its name tells it until then. Should the
-owner's process die, others know, and remove the home.
+The owner is in the home's name and in a file in it, so that other processes can remove the home
+once its owner is dead.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.owner import Owner
 
-__all__ = ["give_away", "left_homes", "make_home", "remove_tree"]
+__all__ = ["abandoned_homes", "keep", "make_home", "remove_tree"]
 
 _OWNER_FILE = "owner.json"
 _KEPT_FILE = "kept"
-# One without an owner is being made, or was half removed; by whom may not be known to this host.
+# A home without an owner's file is being made or removed, perhaps by a process of another host.
 _NAMELESS_SEC = 3600
 
 
@@ -34,17 +34,18 @@ def make_home(kind: str) -> Path:
     return home
 
 
-def give_away(home: Path) -> None:
-    """Leave a home to the user, who alone removes it."""
+def keep(home: Path) -> None:
+    """Mark a home as the user's own, so that no process removes it."""
     (home / _KEPT_FILE).touch()
 
 
-def left_homes(kind: str) -> list[Path]:
-    """Return the homes of that kind that nobody will remove any more."""
-    return [home for home in sorted(shared_directory("homes").glob(f"{kind}-*")) if _is_left(home)]
+def abandoned_homes(kind: str) -> list[Path]:
+    """Return the homes of that kind whose owner can no longer remove them."""
+    homes = sorted(shared_directory("homes").glob(f"{kind}-*"))
+    return [home for home in homes if _is_abandoned(home)]
 
 
-def _is_left(home: Path) -> bool:
+def _is_abandoned(home: Path) -> bool:
     if (home / _KEPT_FILE).exists():
         return False
     try:
@@ -62,7 +63,7 @@ def _is_left(home: Path) -> bool:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a tree, also a read-only or very deep one; one that is gone is fine."""
+    """Remove a tree, also a read-only or very deep one; do nothing if it is gone."""
     while directory.exists():
         try:
             shutil.rmtree(directory)

@@ -1,4 +1,4 @@
-"""Who made a resource, and whether that process is still there to remove it."""
+"""The owner of a resource: the process that made it, and whether that process is still alive."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LABEL_PREFIX = "aecbench."
 class Owner:
     """A process, told apart from any other that had or will have its number.
 
-    A resource carries its owner as labels. It may be removed by others only once the owner is
-    known to be dead, which nobody can tell from another host.
+    A resource carries its owner as labels. Other processes may remove it only once the owner is
+    known to be dead, which cannot be known from another host.
     """
 
     host: str
@@ -40,7 +40,7 @@ class Owner:
 
     @classmethod
     def from_labels(cls, labels: Mapping[str, str]) -> Owner | None:
-        """Return the owner that the labels name; None where they name none."""
+        """Return the owner that the labels name, or None if they name none."""
         try:
             return cls(*(labels[LABEL_PREFIX + name] for name in cls.__slots__))
         except KeyError:
@@ -52,18 +52,18 @@ class Owner:
 
     @property
     def short(self) -> str:
-        """The owner in so few characters that it fits into a name."""
+        """A short form of the owner, which fits into a name."""
         return f"{self.boot[:8]}.{self.pid}.{re.sub(r'[^0-9]', '', self.started)}"
 
     @staticmethod
     def is_dead_by_its_short(short: str) -> bool:
-        """Tell whether the process is known to have ended; one of another boot is not known."""
+        """Return whether the process is known to have ended; False for another boot's."""
         boot, pid, started = (*short.split("."), "", "", "")[:3]
         ours = bool(boot) and boot == _boot()[:8]
         return ours and pid.isdecimal() and _started(int(pid)) != started
 
     def is_dead(self) -> bool:
-        """Tell whether the process is known to have ended."""
+        """Return whether the process is known to have ended."""
         if self.host != socket.gethostname():
             return False
         if self.boot != _boot():
@@ -80,9 +80,9 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when the process started, in whatever the system counts; empty if it does not run."""
+    """Return the process's start time in the system's own unit; empty if it does not run."""
     try:
-        # The name, which comes before, may hold anything but ends with the last bracket.
+        # The name, which comes before, may contain anything but ends with the last bracket.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         if Path("/proc/self/stat").exists():

@@ -1,6 +1,6 @@
-"""The runs under way on this machine: where each keeps its records, and what it has cost.
+"""The runs in progress on this machine: where each keeps its records, and what it has cost.
 
-The lease of a run that was killed tells others where to look for what it left.
+If a run is killed, its lease tells other runs where its unfinished records are.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ def dead() -> list[Lease]:
             owner = Owner.from_labels(labels)
             lease = Lease(path.stem, Path(labels["ledger_root"]))
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # being written, or gone by now
+            continue  # being written, or removed meanwhile
         if owner is not None and owner.is_dead():
             found.append(lease)
     return found
 
 
 def add_cost(run_id: str, usd: float | None) -> None:
-    """Count what an attempt of the run has cost; None is unknown."""
-    # Appending so little at once is never torn apart by another process.
+    """Add the cost of one attempt of the run; None is unknown."""
+    # A short append is atomic.
     with _file(run_id, "costs").open("a", encoding="utf-8") as file:
         file.write(f"{_UNKNOWN if usd is None else usd}\n")
 
 
 def spent(run_id: str) -> Spent:
-    """Return what all attempts of the run have cost."""
+    """Return the cost of all attempts of the run."""
     try:
         lines = _file(run_id, "costs").read_text(encoding="utf-8").split()
     except FileNotFoundError:

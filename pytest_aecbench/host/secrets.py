@@ -1,4 +1,4 @@
-"""Secrets: which values are secret, and keeping them out of what is stored or shown."""
+"""Secrets: find the values that are secret, and replace them in text, JSON and files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CREDENTIAL = re.compile(
 )
 _WHEREABOUTS = re.compile(r"_(?:FILE|PATH|DIR|URL|URI|ENDPOINT)$", re.IGNORECASE)
 
-# Shorter values and everyday words also stand where nobody meant the secret.
+# Shorter values and everyday words also occur where the secret is not meant.
 _SHORTEST = 8
 _EVERYDAY = {
     "anonymous",
@@ -44,8 +44,8 @@ _EVERYDAY = {
     "username",
 }
 
-# Where the middle of an over-long output was left out, and perhaps half a secret with it. Fewer
-# characters of one than these give nothing away.
+# ``CUT`` stands for the middle of an over-long output, which may cut a secret in two. A part with
+# fewer characters than this reveals nothing.
 _TEXT_CUT, _BYTE_CUT = re.compile(CUT), re.compile(CUT.encode())
 _SHORTEST_PART = 4
 
@@ -53,14 +53,14 @@ _Data = TypeVar("_Data", str, bytes)
 
 
 def names_credential(name: str) -> bool:
-    """Whether a variable of this name is expected to hold a secret."""
+    """Return whether a variable of this name is expected to hold a secret."""
     return bool(_CREDENTIAL.search(name)) and not _WHEREABOUTS.search(name)
 
 
 def secrets_from(
     environ: Mapping[str, str], extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return what ``environ`` holds under a credential's name, and all of ``extra``.
+    """Return the values in ``environ`` under a credential's name, and all of ``extra``.
 
     A URL with a password is a secret under any name, and so is its password alone, which is
     called ``<NAME>_PASSWORD``.
@@ -79,7 +79,7 @@ class Scrubber:
     """Replaces known secret values by ``<NAME>``, also where they are JSON-escaped or URL-quoted.
 
     Values of fewer than 8 characters, everyday words such as ``password`` and the paths of
-    existing files are not taken for secrets.
+    existing files do not count as secrets.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -108,7 +108,7 @@ class Scrubber:
         return "".join((*pieces, text[position:])) if pieces else text
 
     def json(self, value: Any) -> Any:
-        """Return JSON-like data without secrets, in keys and values alike."""
+        """Return JSON-like data without secrets in keys and values."""
         if not self:
             return value
         if isinstance(value, str):
@@ -120,7 +120,7 @@ class Scrubber:
         return value
 
     def file(self, path: Path) -> bool:
-        """Rewrite a regular file if it holds a secret, and say whether it did."""
+        """Rewrite a regular file if it contains a secret; return whether it did."""
         status = path.lstat()
         if not self or not stat.S_ISREG(status.st_mode) or not status.st_size:
             return False
@@ -138,9 +138,9 @@ class Scrubber:
         return bool(found)
 
     def tree(self, directory: Path) -> list[Path]:
-        """Rewrite every file below ``directory`` that holds a secret, following no links.
+        """Rewrite every file below ``directory`` that contains a secret, following no links.
 
-        Returns what could not be read or rewritten and so may still hold one.
+        Return the files that could not be read or rewritten and so may still contain one.
         """
         failed: list[Path] = []
         pending = [directory] if self else []
@@ -163,7 +163,7 @@ def _url_password(value: str) -> str | None:
 
 
 def _forms(value: str) -> Iterable[str]:
-    """Return the ways in which ``value`` is written; none if it is not taken for a secret."""
+    """Return the ways to write ``value``; none if it does not count as a secret."""
     if len(value) < _SHORTEST or value.lower() in _EVERYDAY or os.path.exists(value):  # noqa: PTH110
         return ()
     return {
@@ -171,7 +171,7 @@ def _forms(value: str) -> Iterable[str]:
         json.dumps(value)[1:-1],
         json.dumps(value, ensure_ascii=False)[1:-1],
         quote_plus(value, errors="surrogateescape"),
-        # What browsers leave as it is when they quote, what Python does by default, everything.
+        # The characters that stay unquoted: in browsers, by default in Python, and none.
         *(quote(value, safe, errors="surrogateescape") for safe in ("!'()*", "/", "")),
     }
 
@@ -184,7 +184,7 @@ def _encode(text: str) -> bytes:
 def _find_parts(
     data: Any, cuts: Iterable[tuple[int, int]], labels: Iterable[tuple[_Data, _Data]]
 ) -> list[tuple[int, int, _Data]]:
-    """Return where the beginning of a secret stands before a cut, or the end of one behind it."""
+    """Return the places of a secret's beginning before a cut, or of its end after one."""
     found: list[tuple[int, int, _Data]] = []
     for cut_start, cut_end in cuts:
         for form, label in labels:
@@ -207,7 +207,7 @@ def _find(
     labels: Iterable[tuple[_Data, _Data]],
     parts: Iterable[tuple[int, int, _Data]],
 ) -> list[tuple[int, int, _Data]]:
-    """Return where secrets stand, in order; what overlaps is one stretch, named after its start."""
+    """Return the places of secrets, in order; overlapping ones are joined under the first name."""
     found = list(parts)
     for form, label in labels:
         start = find(form, 0)
@@ -226,7 +226,7 @@ def _find(
 
 
 def _rewrite(path: Path, mode: int, data: mmap.mmap, found: list[tuple[int, int, bytes]]) -> None:
-    """Put a scrubbed copy in the file's place, so that it is never half there."""
+    """Replace the file by a scrubbed copy, so that no reader finds half of it."""
     with whole(path, durable=False) as file, memoryview(data) as view:
         position = 0
         for start, end, label in found:

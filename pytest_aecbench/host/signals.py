@@ -1,4 +1,4 @@
-"""Signals that ask a run to end: the first ends it in good order, a second at once."""
+"""Interrupts: on a first SIGINT or SIGTERM the run ends in good order, on a second at once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Interrupts"]
 
-_SIGNALS: dict[signal.Signals, Any] = {  # and what answers them where nobody said otherwise
+_SIGNALS: dict[signal.Signals, Any] = {  # with Python's own handlers
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
 }
-_INTERRUPTED = 2  # pytest's exit code for it
-_HURRIED = b"\naec: stopped at once; the next run records what was under way\n"
+_INTERRUPTED = 2  # pytest's exit code for an interrupted run
+_HURRIED = b"\naec: stopped at once; the next run records the unfinished trials\n"
 
 
 class Interrupts:
-    """SIGINT and SIGTERM, which mean the same.
+    """SIGINT and SIGTERM, which have the same effect.
 
-    A worker answers only the first: its controller gets every Ctrl-C too, and ends a worker that
-    is to end at once. ``last_acts`` are what a controller does before it does so itself.
+    A worker handles only the first, because its controller receives every Ctrl-C too and kills
+    the worker at the second. A controller runs its ``last_acts`` before it exits at once.
     """
 
     def __init__(self, *, hurries: bool) -> None:
@@ -35,14 +35,14 @@ class Interrupts:
         self._pending = False
 
     def listen(self) -> None:
-        """Answer the signals, unless someone else does who knows better."""
-        with suppress(ValueError):  # only a main thread may
+        """Install our handlers unless other code has installed its own."""
+        with suppress(ValueError):  # not in the main thread
             for number, default in _SIGNALS.items():
                 if signal.getsignal(number) is default:
                     signal.signal(number, self._answer)
 
     def ignore(self) -> None:
-        """Answer no more."""
+        """Restore Python's own handlers."""
         with suppress(ValueError):
             for number, default in _SIGNALS.items():
                 if signal.getsignal(number) == self._answer:
@@ -50,7 +50,7 @@ class Interrupts:
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Let what must not be left half done end before a first signal is answered."""
+        """Delay a first signal until the end of the block, which must not be left half done."""
         self._held_back = True
         try:
             yield

@@ -1,11 +1,11 @@
-"""How many sandboxes run at once on this machine: a slot for each, shared by all runs of a user.
+"""Slots: how many sandboxes run at once on this machine, counted over all runs of a user.
 
-A slot is a locked file, which the kernel unlocks when its holder dies. Whoever finds all slots
-taken becomes the heir of one, by the lock of another file: nobody takes a slot that has an heir, so
-a worker that frees its slot and comes back at once cannot overtake those who wait.
+A slot is a locked file, which the kernel unlocks when its holder dies. A process that finds all
+slots taken becomes the heir of one by locking a second file. No other process takes a slot that
+has an heir, so a worker that frees its slot and returns at once cannot overtake those that wait.
 
-A backend may be given fewer slots at first, or after it could not serve more; twice as many are
-used after a while, and again, until it has all of them.
+A backend may start with fewer slots, or get fewer after it could not serve more; the number then
+doubles in regular steps until all are in use.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 __all__ = ["cores", "lower", "slot"]
 
 _POLL_SEC = 0.05
-# How many slots a waiting process looks at in each round, besides the one it is the heir of.
+# How many slots a waiting process tries in each round, besides the one it is the heir of.
 _GLANCES = 8
-# After how long twice as many slots are used: at first, and after a backend could not serve more.
+# When the number of slots doubles: after a start, and after a backend could not serve more.
 _RAMP_SEC = 5.0
 _LOWERED_SEC = 60.0
-# Whoever comes after so long finds the backend as it was at first.
+# After this long without use the ramp starts again.
 _IDLE_SEC = 600.0
 
 
 @contextmanager
 def slot(backend: str, count: int, first: int | None = None) -> Iterator[None]:
-    """Hold one of the backend's first ``count`` slots, waiting for it as long as it takes.
+    """Hold one of the backend's first ``count`` slots, waiting for it without a limit.
 
     With ``first``, no more than these are used in the first seconds.
     """
@@ -49,29 +49,29 @@ def slot(backend: str, count: int, first: int | None = None) -> Iterator[None]:
         _ramp_up(backend, first)
     seeker = _Seeker(backend)
     try:
-        # From the last one: those who may use fewer slots have only the first ones.
+        # Start with the last one, because processes with a smaller limit use only the first ones.
         seeker.look(reversed(range(_usable(backend, count))))
         while seeker.slot is None:
             time.sleep(_POLL_SEC)
             now = _usable(backend, count)
             seeker.look(random.sample(range(now), min(now, _GLANCES)))
-        seeker.disclaim()
+        seeker.release_claim()
         yield
     finally:
-        seeker.disclaim()
+        seeker.release_claim()
         if seeker.slot is not None:
             seeker.slot.release()
 
 
 def cores() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def lower(backend: str, count: int) -> int:
-    """Let all runs use half as many slots for a while; return how many that are."""
+    """Halve the number of slots of all runs for a while; return the new number."""
     now = max(1, _usable(backend, count) // 2)
     _limit(backend, now, _LOWERED_SEC)
     return now
@@ -113,7 +113,7 @@ def _slug(backend: str) -> str:
 
 
 class _Seeker:
-    """One process on its way to a slot; meanwhile it may be the heir of one."""
+    """A process that looks for a slot and meanwhile may be the heir of one."""
 
     def __init__(self, backend: str) -> None:
         self._files = shared_directory("slots") / _slug(backend)
@@ -122,7 +122,7 @@ class _Seeker:
         self._claimed = -1
 
     def look(self, numbers: Iterable[int]) -> None:
-        """Take the slot that it is the heir of, or one of these; be the heir of one at least."""
+        """Lock the slot that it is the heir of, or one of these, or else become an heir."""
         if self._claim is not None:
             self.slot = self._lock(f"{self._claimed}.slot")
         for number in numbers:
@@ -145,8 +145,8 @@ class _Seeker:
             return None
         return lock
 
-    def disclaim(self) -> None:
-        """Leave to others what it was the heir of."""
+    def release_claim(self) -> None:
+        """Stop being the heir of a slot."""
         if self._claim is not None:
             self._claim.release()
             self._claim = None

@@ -165,7 +165,7 @@ def parse_checks(text: str, where: str) -> tuple[str, ...]:
         if word not in GROUPS and word not in GROUPS["all"]:
             valid = ", ".join((*GROUPS, *GROUPS["all"]))
             raise SettingsError(
-                f"{where}: {word!r} is not a check; use some of {valid}, and put paths before {where}"
+                f"{where}: {word!r} is not a check; use some of {valid}; paths go before {where}"
             )
         chosen.update(dict.fromkeys(GROUPS.get(word, (word,))))
     if not chosen:

@@ -1,6 +1,7 @@
 """The record of one attempt: everything it leaves behind, as data.
 
-Importing this module imports pydantic; import it under TYPE_CHECKING where records are only passed on.
+Importing this module imports pydantic: where records are only passed on, import it under
+TYPE_CHECKING.
 """
 
 from __future__ import annotations

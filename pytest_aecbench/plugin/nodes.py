@@ -111,7 +111,7 @@ class TaskTree(pytest.Directory):
             yield TaskBatch.from_parent(self, directories=batch)
 
     def _ignoring(self) -> Callable[[Path], object]:
-        """Return a predicate for ignored paths: pytest's hook, or a fast equivalent for the defaults."""
+        """Return a predicate for ignored paths: pytest's hook, or a fast equivalent of it."""
         config, hook = self.config, self.ihook.pytest_ignore_collect
         patterns = config.getini("norecursedirs")
         said = [

@@ -1,4 +1,4 @@
-"""The one reader of Dockerfiles: its instructions, and what its last stage sets up."""
+"""The reader of Dockerfiles: their instructions, and the state after the last stage."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Copy:
 
 @dataclass(slots=True)
 class Dockerfile:
-    """What the last stage sets up; ``notes`` says which of its instructions are left out."""
+    """The state after the last stage; ``notes`` lists the instructions that are left out."""
 
     workdir: PurePosixPath | None = None
     user: str = ""
@@ -66,9 +66,9 @@ class Dockerfile:
 
 
 def read_dockerfile(path: Path, base_env: Mapping[str, str] | None = None) -> Dockerfile:
-    """Read ``path``; ``base_env`` stands for the environment of the image it starts from.
+    """Return the Dockerfile at ``path``; ``base_env`` is the environment of its base image.
 
-    One that is malformed or copies what is not there is a BuildError.
+    Raise BuildError if it is malformed or copies a file that does not exist.
     """
     name = _name(path)
     reader = _Reader(BuildContext(path.parent), base_env or {})
@@ -83,13 +83,13 @@ def read_dockerfile(path: Path, base_env: Mapping[str, str] | None = None) -> Do
 
 
 def working_directory(config: EnvironmentConfig, dockerfile: Dockerfile | None) -> PurePosixPath:
-    """Return where a sandbox works: as the task says, else its Dockerfile, else the workspace."""
+    """Return a sandbox's working directory: the task's, else its Dockerfile's, else the default."""
     found = PurePosixPath(config.workdir or (dockerfile and dockerfile.workdir) or WORKSPACE)
     return found if len(found.parts) > 1 else WORKSPACE
 
 
 def read_instructions(path: Path) -> list[tuple[int, str, str]]:
-    """Return each instruction's line number, keyword in capitals and the rest, as written."""
+    """Return each instruction's line number, keyword in capitals and the rest, unchanged."""
     try:
         return list(_instructions(path.read_text("utf-8-sig").splitlines()))
     except OSError as error:
@@ -141,7 +141,7 @@ class _Stage:
 
 
 class _Reader:
-    """Follows instructions one by one; a bad one is a ValueError."""
+    """Follows instructions one by one; raises ValueError for a bad one."""
 
     def __init__(self, context: BuildContext, base_env: Mapping[str, str]) -> None:
         self._context = context
@@ -174,7 +174,7 @@ class _Reader:
             stage.result.notes.append(f"{instruction}: not executed")
         elif keyword == "USER":
             stage.result.user = expand(rest, self._variables(stage))
-            stage.result.notes.append(f"{instruction}: not honoured")
+            stage.result.notes.append(f"{instruction}: has no effect")
 
     def _variables(self, stage: _Stage) -> dict[str, str]:
         return {**self._base_env, **stage.args, **stage.result.env}
@@ -188,7 +188,7 @@ class _Reader:
             self._stages[alias[1].lower()] = self.stage
 
     def _declare(self, rest: str) -> None:
-        """Note ARGs: before the first FROM for all stages, else for this one."""
+        """Record ARGs: before the first FROM for all stages, else for this one."""
         stage = self.stage
         known = self._global_args if stage is None else self._variables(stage)
         args = self._global_args if stage is None else stage.args
@@ -247,7 +247,7 @@ def flags_and_words(rest: str, variables: Mapping[str, str]) -> tuple[dict[str, 
         try:
             return flags, [expand(str(word), variables) for word in json.loads(rest)]
         except json.JSONDecodeError:
-            pass  # then it is a plain name that starts with a bracket, as Docker has it
+            pass  # a plain name that starts with a bracket, as in Docker
     return flags, split_words(rest, variables)
 
 
@@ -275,15 +275,15 @@ _TOKEN = re.compile(
 
 
 def split_words(text: str, variables: Mapping[str, str]) -> list[str]:
-    """Return the words of ``text``, unquoted and with ``variables`` put in.
+    """Return the words of ``text``, unquoted and with ``variables`` replaced.
 
-    A quote that is not closed is a ValueError.
+    Raise ValueError for a quote that is not closed.
     """
     return [word for word in _lex(text, variables) if word is not None]
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Return ``text`` as one word, its spaces kept."""
+    """Return ``text`` as one word, including its spaces."""
     return "".join(word for word in _lex(text, variables, splitting=False) if word is not None)
 
 
@@ -325,9 +325,9 @@ class BuildContext:
         self._rules = list(_rules(root / ".dockerignore"))
 
     def find(self, source: str) -> list[Path]:
-        """Return the files and directories that ``source``, perhaps a glob, stands for, sorted.
+        """Return the files and directories that ``source``, perhaps a glob, matches, sorted.
 
-        One that leaves the context or matches nothing is a ValueError.
+        Raise ValueError if it leaves the context or matches nothing.
         """
         relative = normpath(source.lstrip("/") or ".")
         if relative.split("/")[0] == "..":
@@ -345,7 +345,7 @@ class BuildContext:
         return found
 
     def below(self, directory: Path) -> Iterator[Path]:
-        """Yield everything below ``directory``, each directory before what it holds."""
+        """Yield everything below ``directory``, each directory before its entries."""
         for path in sorted(directory.iterdir()):
             if self._holds(path):
                 yield path
@@ -353,20 +353,20 @@ class BuildContext:
                     yield from self.below(path)
 
     def _holds(self, path: Path) -> bool:
-        """Say whether ``path`` is in the context, itself or for what a later rule brings back."""
+        """Return whether ``path`` is in the context, or a later rule includes a file below it."""
         if not self.ignores(path):
             return True
         return path.is_dir() and not path.is_symlink() and any(True for _ in self.below(path))
 
     def ignores(self, path: Path) -> bool:
-        """Say whether .dockerignore leaves ``path`` out; its last rule that matches decides."""
+        """Return whether .dockerignore excludes ``path``; its last matching rule decides."""
         name = path.relative_to(self.root).as_posix()
         verdicts = [ignored for pattern, ignored in self._rules if pattern.fullmatch(name)]
         return name != "." and verdicts[-1:] == [True]
 
 
 def _rules(path: Path) -> Iterator[tuple[re.Pattern[str], bool]]:
-    """Yield each rule as a pattern for paths and whether these are ignored."""
+    """Yield each rule as a pattern for paths, and whether it excludes them."""
     for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
         rule = line.strip()
         if rule and not rule.startswith("#"):
@@ -382,4 +382,4 @@ def _compile(glob: str) -> re.Pattern[str]:
     regex = "".join(
         _GLOB.get(part, part if part.startswith("[") else re.escape(part)) for part in parts
     )
-    return re.compile(f"{regex}(?:/.*)?")  # what lies below a match is matched too
+    return re.compile(f"{regex}(?:/.*)?")  # everything below a match is matched too

@@ -1,4 +1,4 @@
-"""The schema of ``task.toml``: models, defaults, and one line for each thing that is wrong."""
+"""The schema of ``task.toml``: models, defaults, and one line for each problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "parse_config",
 ]
 
-# At most 1e9 seconds: beyond, the standard library's own timeouts overflow.
+# At most 1e9 seconds, because longer timeouts overflow in the standard library.
 _Seconds = Annotated[
     float, Field(gt=0, le=1e9, description="a number of seconds above 0, at most 1e9")
 ]
@@ -59,12 +59,12 @@ _User = Annotated[
 
 
 class _Table(BaseModel):
-    # Unknown keys only warn, so they are looked for apart from validation.
+    # Unknown keys only give warnings, so they are found separately from validation.
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
 
 class MetadataConfig(_Table):
-    """What the task is about, for selection and reports."""
+    """The subject of the task, for selection and reports."""
 
     domain: _Text = None
     difficulty: Literal["easy", "medium", "hard"] | None = None
@@ -77,14 +77,14 @@ class MetadataConfig(_Table):
 
 
 class AgentConfig(_Table):
-    """How the agent runs."""
+    """Settings of the agent."""
 
     timeout_sec: _Seconds = 600.0
     user: _User = None
 
 
 class VerifierConfig(_Table):
-    """How the verifier runs."""
+    """Settings of the verifier."""
 
     timeout_sec: _Seconds = 300.0
     environment_mode: Literal["shared", "separate"] = "shared"
@@ -98,7 +98,7 @@ _Delay = Annotated[
 
 
 class HealthcheckConfig(_Table):
-    """How to tell that a sandbox is ready for the agent; failures in the start period are free."""
+    """The command that tests whether a sandbox is ready; failures in the start period are free."""
 
     command: Annotated[str, Field(pattern=r"\S", description="a shell command")]
     interval_sec: _Delay = 5.0
@@ -109,15 +109,15 @@ class HealthcheckConfig(_Table):
 
     @property
     def longest_sec(self) -> float:
-        """How long it takes at most until the sandbox is known not to be healthy."""
+        """The longest time until the sandbox is known to be unhealthy."""
         rounds = self.retries * (self.interval_sec + self.timeout_sec)
         return self.start_period_sec + self.start_interval_sec + self.timeout_sec + rounds
 
 
 class EnvironmentConfig(_Table):
-    """What the sandbox is made of and may use; None where the task sets no limit.
+    """The image and the limits of the sandbox; None where the task sets no limit.
 
-    ``allow_internet`` has the last word on the network: it already says what ``network_mode`` does.
+    ``allow_internet`` decides about the network; it already includes ``network_mode``.
     """
 
     extensions: _Texts = ()
@@ -140,12 +140,12 @@ class EnvironmentConfig(_Table):
 
     @property
     def healthcheck_sec(self) -> float:
-        """How long it takes at most to find out whether the sandbox is healthy."""
+        """The longest time to find out whether the sandbox is healthy."""
         return self.healthcheck.longest_sec if self.healthcheck else 0.0
 
 
 class SolutionConfig(_Table):
-    """How the reference solution runs."""
+    """Settings of the reference solution."""
 
     env: _Env = {}
 
@@ -172,7 +172,7 @@ _TABLES: dict[str, type[_Table]] = {
     "solution": SolutionConfig,
 }
 
-# The rest of Harbor's schema: what only informs, what we run without, and what we cannot run.
+# The rest of Harbor's schema: informative keys, keys without effect here, and refused ones.
 _INFORMATION = {
     "agent.setup_timeout_sec",
     "environment.gpu_types",
@@ -205,7 +205,7 @@ _REFUSED = {
 
 
 class ParsedConfig(NamedTuple):
-    """What a ``task.toml`` says; ``config`` is None exactly when there are problems."""
+    """A parsed ``task.toml``; ``config`` is None exactly when there are problems."""
 
     config: TaskConfig | None
     problems: tuple[str, ...] = ()
@@ -214,7 +214,7 @@ class ParsedConfig(NamedTuple):
 
 @lru_cache(maxsize=512)  # generated tasks share their text, and every worker reads them all
 def parse_config(text: str) -> ParsedConfig:
-    """Read a ``task.toml``; each problem and warning is a line that starts with its key."""
+    """Parse a ``task.toml``; each problem and warning is a line that starts with its key."""
     try:
         data = load_toml(text)
     except ValueError as error:
@@ -238,7 +238,7 @@ def parse_config(text: str) -> ParsedConfig:
 
 
 def _adopt_spellings(data: dict[str, Any]) -> list[str]:
-    """Put Harbor's other spellings of our keys into ours; return what is wrong with them."""
+    """Copy Harbor's other spellings of our keys to ours; return the problems with them."""
     environment = data.get("environment")
     if not isinstance(environment, dict):
         return []
@@ -271,7 +271,7 @@ def _foreign_keys(
     data: dict[str, Any], table: type[_Table] = TaskConfig, within: str = ""
 ) -> Iterator[tuple[str, Any, type[_Table]]]:
     """Yield each key that our models lack, with its value and its table's model."""
-    # The document's own keys come in its order, which is that of its warnings.
+    # In the document's order, so that warnings have it too.
     for key in sorted(data) if within else data:
         name = f"{within}.{dotted(key)}" if within else dotted(key)
         if key not in table.model_fields:
@@ -281,7 +281,7 @@ def _foreign_keys(
 
 
 def _hint(name: str, table: type[_Table]) -> str | None:
-    # Harbor's metadata is free text: only what looks like a slip there is worth a warning.
+    # Harbor's metadata is free text, so only a probable misspelling gives a warning.
     free = table is MetadataConfig
     if free and nearest(name, table.model_fields, cutoff=0.8) is None:
         return None

@@ -1,4 +1,4 @@
-"""Which tasks an experiment or a dataset is about: those that every rule allows."""
+"""The selection of tasks for an experiment or a dataset: those that every rule allows."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Selection:
         return any(astuple(self))
 
     def names(self, task_id: str) -> bool:
-        """Tell whether the patterns allow the task, which need not be read for that."""
+        """Return whether the patterns allow the task's id; the task is not read."""
         included = not self.include_patterns or _matches(task_id, self.include_patterns)
         return included and not _matches(task_id, self.exclude_patterns)
 
     def takes(self, task: Task) -> bool:
-        """Tell whether the task is one of those meant."""
+        """Return whether all rules allow the task."""
         return (
             self.names(task.task_id)
             and (not self.domains or task.domain in self.domains)

@@ -1,4 +1,4 @@
-"""Task: one directory read and checked."""
+"""A task: one directory, read and checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORKSPACE_PATH = re.compile(r"(?<![\w./~-])/workspace/[\w./+@%=~-]*[\w/]")
 
 
 def is_task(path: Path) -> bool:
-    """Tell whether the directory is a task of ours, not some other tool's; never raises."""
+    """Return whether the directory is a task of ours, not some other tool's; never raises."""
     file = path / TASK_FILE
     if not os.path.lexists(file):
         return False
@@ -54,7 +54,7 @@ def _has_our_tables(file: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task directory; ``warnings`` says what in it works but is probably not meant."""
+    """A task directory; ``warnings`` lists parts that work but are probably not meant."""
 
     path: Path
     task_id: str
@@ -63,8 +63,8 @@ class Task:
 
     @classmethod
     def load(cls, path: Path, *, task_id: str | None = None) -> Task:
-        """Read and check the directory, or raise a TaskError with a line for each problem."""
-        # Only here, for pydantic is slow to import and most pytest runs have no tasks.
+        """Return the checked task, or raise a TaskError with a line for each problem."""
+        # Imported here, because pydantic is slow to import and most pytest runs have no tasks.
         from pytest_aecbench.tasks.schema import ParsedConfig, parse_config
 
         parsed = ParsedConfig(None)
@@ -91,38 +91,38 @@ class Task:
 
     @property
     def instruction_sha256(self) -> str:
-        """What identifies the prompt."""
+        """The digest of the prompt."""
         return hashlib.sha256(self.instruction.encode()).hexdigest()
 
     @property
     def domain(self) -> str:
-        """The field of work: ``metadata.domain``, or the first part of the id."""
+        """The domain: ``metadata.domain``, or the first part of the id."""
         first, slash, _ = self.task_id.partition("/")
         return self.config.metadata.domain or (first if slash else "general")
 
     @property
     def difficulty(self) -> str | None:
-        """How hard it is, if the task says."""
+        """The difficulty, if the task has one."""
         return self.config.metadata.difficulty
 
     @property
     def visibility(self) -> str:
-        """Whether it is public or held out."""
+        """The visibility: public or held out."""
         return self.config.metadata.visibility
 
     @property
     def category(self) -> str | None:
-        """What kind of work it is, if the task says."""
+        """The category, if the task has one."""
         return self.config.metadata.category
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Free words about it."""
+        """The task's tags."""
         return self.config.metadata.tags
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """Words for ``-m`` and ``-k``, written so that pytest can select by them."""
+        """The words for ``-m`` and ``-k``, in pytest's syntax."""
         lifecycle = self.config.metadata.lifecycle
         words = (
             self.domain,
@@ -142,7 +142,7 @@ class Task:
         path = self.path / "environment" / "Dockerfile"
         dockerfile = None
         if not environment.docker_image and path.exists():
-            with suppress(BuildError):  # said when the image is built
+            with suppress(BuildError):  # reported when the image is built
                 dockerfile = read_dockerfile(path)
         return working_directory(environment, dockerfile)
 
@@ -157,13 +157,13 @@ class Task:
         return files[-1] if files else WORKSPACE / "output.jsonl"
 
     def output_below_workdir(self) -> PurePosixPath | None:
-        """Return where the output file is in the collected workspace, unless it is elsewhere."""
+        """Return the output file's path in the collected workspace; None if it is elsewhere."""
         output, workdir = self.output_path, self.workdir
         return output.relative_to(workdir) if output.is_relative_to(workdir) else None
 
     @property
     def tests_dir(self) -> Path:
-        """What becomes ``/tests``."""
+        """The directory that becomes ``/tests``."""
         return self.path / "tests"
 
     def verifier_uploads(self) -> dict[str, Path]:
@@ -173,14 +173,14 @@ class Task:
 
     @property
     def verifier_command(self) -> str:
-        """What runs the verifier in the sandbox."""
+        """The command that runs the verifier in the sandbox."""
         script = _first_file(self.tests_dir, _VERIFIERS)
         is_python = script and script.suffix == ".py"
         return "python3 /tests/verify.py" if is_python else "bash /tests/test.sh"
 
     @property
     def solution_dir(self) -> Path:
-        """What becomes ``/solution``, for the oracle only."""
+        """The directory that becomes ``/solution``, for the oracle only."""
         return self.path / "solution"
 
     @property
@@ -198,11 +198,11 @@ class Task:
         return self._expanded("environment", self.config.environment.env, environ)
 
     def verifier_env(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the variables of the verifier alone."""
+        """Return the variables of only the verifier."""
         return self._expanded("verifier", self.config.verifier.env, environ)
 
     def solution_env(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the variables of the reference solution alone."""
+        """Return the variables of only the reference solution."""
         return self._expanded("solution", self.config.solution.env, environ)
 
     def _expanded(
@@ -221,11 +221,11 @@ class Task:
 
     @property
     def digest(self) -> str:
-        """What identifies the content of the task's files, wherever they are.
+        """The digest of the task's files, independent of their location.
 
         Each file adds its kind, the length of its path, its path, the length of its content and
-        its content, so that no two different trees read the same. Links count by where they
-        point and are not followed; empty directories do not count.
+        its content, so that no two different trees have the same digest. Links count by their
+        target and are not followed; empty directories do not count.
         """
         return task_digest(self.path)
 
@@ -233,7 +233,7 @@ class Task:
 def find_tasks(root: Path) -> Iterator[tuple[str, Path]]:
     """Yield the id and the directory of every task below ``root``, sorted; links are not followed.
 
-    What is hidden, and what tools leave behind, holds no tasks.
+    Hidden directories and the caches of tools are skipped.
     """
     yield from _find_tasks(root, "")
 
@@ -266,6 +266,6 @@ def _read_instruction(path: Path) -> str:
 
 
 def _first_file(directory: Path, names: tuple[str, ...]) -> Path | None:
-    # Not Path.is_file, which raises where a directory may not be searched.
+    # Not Path.is_file, which raises in directories that this user cannot search.
     files = (directory / name for name in names)
     return next((file for file in files if os.path.isfile(file)), None)  # noqa: PTH113

@@ -36,7 +36,7 @@ def test_create_says_what_it_made_and_leaves_held_out_tasks_out(here: Path, aec_
     assert (ended.code, ended.err) == (0, "")
     first, second, third = ended.out.splitlines()
     assert first.startswith("mine@1.0.0: 2 tasks, sha256:")
-    assert second == "left out: 1 held-out task; --holdout takes them in"
+    assert second == "left out: 1 held-out task; --holdout includes them"
     assert third == f"in {MANIFEST}"
     data = json.loads((here / MANIFEST).read_text())
     assert [task["task_id"] for task in data["tasks"]] == ["civil/a", "electrical/b"]
@@ -71,11 +71,14 @@ def test_create_takes_the_tasks_that_are_asked_for(
     [
         (
             ["create", "mine", "--version", "1.0.0"],
-            "mine@1.0.0: is there already and never changes",
+            "mine@1.0.0: exists already and never changes",
         ),
         (["create", "mine", "--version", "1"], "--version: '1' is not a semantic version; use"),
         (["create", "../x", "--version", "1.0.0"], "NAME: '../x@1.0.0' does not name a dataset;"),
-        (["create", "x", "--version", "1.0.0", "--domain", "no"], "x: no task in tasks is asked"),
+        (
+            ["create", "x", "--version", "1.0.0", "--domain", "no"],
+            "x: no task in tasks is selected",
+        ),
         (
             ["create", "x", "--version", "1.0.0", "--difficulty", "esy"],
             "--difficulty: 'esy' is not",
@@ -84,10 +87,10 @@ def test_create_takes_the_tasks_that_are_asked_for(
             ["create", "x", "--version", "1.0.0", "--lifecycle", "x"],
             "--lifecycle: 'x' is not valid",
         ),
-        (["info", "nope"], "dataset: 'nope' is no dataset in"),
+        (["info", "nope"], "dataset: 'nope' is not a dataset in"),
         (["info", "nope"], "; there are mine@1.0.0"),
-        (["validate", "mine@2.0.0"], "dataset: 'mine@2.0.0' is no dataset in"),
-        (["diff", "mine", "nope"], "dataset: 'nope' is no dataset in"),
+        (["validate", "mine@2.0.0"], "dataset: 'mine@2.0.0' is not a dataset in"),
+        (["diff", "mine", "nope"], "dataset: 'nope' is not a dataset in"),
         (["export", "mine", "-o", "no/such/place"], "no/such/place: cannot be written, No such"),
         (["export", "mine", "-o", "."], ".: cannot be written, "),
         (["import", "nope.tar.gz"], "nope.tar.gz: cannot be read, No such file or directory"),
@@ -121,7 +124,7 @@ def test_a_project_without_tasks_is_one_line(
     [
         ("civil/a/Task.toml", "'civil/a/Task.toml' and 'civil/a/task.toml' cannot be beside"),
         ("civil/a/a\\b", "has a character that no file should have in its name; rename it"),
-        ("civil/a /task.toml", "'civil/a ': is no file name everywhere; rename it"),
+        ("civil/a /task.toml", "'civil/a ': is not a valid file name on every system; rename it"),
     ],
 )
 def test_names_that_do_not_work_everywhere_are_one_line(
@@ -168,7 +171,7 @@ def test_a_broken_manifest_is_reported_and_skipped(mine: Path, aec_bench: Run) -
 
 def test_validate_names_what_differs_and_exits_with_1(mine: Path, aec_bench: Run) -> None:
     ended = aec_bench("dataset", "validate", "mine")
-    assert (ended.code, ended.out) == (0, "mine@1.0.0: 2 tasks, all as they were\n")
+    assert (ended.code, ended.out) == (0, "mine@1.0.0: 2 tasks, all unchanged\n")
     (mine / "tasks/civil/a/instruction.md").write_text("Otherwise.")
     (mine / "tasks/electrical/b").rename(mine / "elsewhere")
     ended = aec_bench("dataset", "validate", "mine")
@@ -193,7 +196,7 @@ def test_a_dataset_travels_in_an_archive(
     monkeypatch.chdir(tmp_path / "there")
     archive = str(mine / "mine-1.0.0.tar.gz")
     assert aec_bench("dataset", "import", archive).out == (
-        "mine@1.0.0: 2 new tasks, 0 there already\n"
+        "mine@1.0.0: 2 new tasks, 0 existed already\n"
     )
     assert aec_bench("dataset", "import", archive, "--json").json()["new_tasks"] == []
     assert aec_bench("dataset", "validate", "mine").code == 0
@@ -204,7 +207,7 @@ def test_held_out_tasks_are_not_given_away_by_accident(aec_bench: Run) -> None:
     aec_bench("dataset", "create", "all", "--version", "1.0.0", "--holdout")
     ended = aec_bench("dataset", "export", "all")
     assert ended.code == 2
-    assert "1 task held out would be given away" in ended.err
+    assert "1 held-out task would become public" in ended.err
     assert not Path("all-1.0.0.tar.gz").exists()
     assert aec_bench("dataset", "export", "all", "--holdout").code == 0
 

@@ -101,7 +101,7 @@ def test_nothing_that_is_there_is_overwritten(
     again = aec_bench("init")
     assert again.code == 0
     assert "wrote" not in again.out
-    assert "left  .gitignore, which is there\n" in again.out
+    assert "kept  .gitignore, which exists\n" in again.out
     assert again.out.endswith("Try it: pytest\n")
 
 
@@ -123,7 +123,7 @@ def test_pytests_configuration_is_left_alone(
     ended = aec_bench("init", str(tmp_path))
     assert ended.code == 0
     assert (tmp_path / "pytest.ini").exists() is not configures
-    assert (f"left  {tmp_path / name}, which is there\n" in ended.out) is configures
+    assert (f"kept  {tmp_path / name}, which exists\n" in ended.out) is configures
     assert ended.out.endswith("pytest tasks\n" if configures else "pytest\n")
 
 

@@ -198,7 +198,7 @@ def test_a_backend_out_of_reach_is_passed_over_unless_named() -> None:
     env = {**os.environ, "DOCKER_HOST": "unix:///nonexistent/socket"}
     ended = subprocess.run(command, env=env, capture_output=True, text=True)
     assert ended.returncode == 0
-    assert "docker: passed over; docker: no engine answers at unix:///nonexistent" in ended.stdout
+    assert "docker: skipped; docker: no engine answers at unix:///nonexistent" in ended.stdout
     assert "local: nothing was left" in ended.stdout
     named = subprocess.run([*command, "--backend=docker"], env=env, capture_output=True, text=True)
     assert (named.returncode, named.stdout) == (1, "")
@@ -222,7 +222,7 @@ def test_a_ledger_that_cannot_be_read_keeps_no_other_from_being_cleaned(
         lease.write_text(json.dumps(labels))
     ended = aec_bench("reap", "--backend=local")
     assert ended.code == 0
-    assert f"{tmp_path / 'file'}: passed over; " in ended.out
+    assert f"{tmp_path / 'file'}: skipped; " in ended.out
     assert [path.name for path in (own_machine / "runs").iterdir()] == ["bad.json"]
 
 

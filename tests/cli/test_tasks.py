@@ -196,7 +196,7 @@ def test_copies_of_verify_are_checked_and_brought_up_to_date(aec_bench: Run, pro
 def test_where_no_task_has_a_copy_that_is_said(aec_bench: Run) -> None:
     ended = aec_bench("task", "vendor-verify", "elsewhere")
     assert (ended.code, ended.out) == (2, "")
-    assert "elsewhere: no task with tests/aec_verify.py" in ended.err
+    assert "elsewhere: contains no task with tests/aec_verify.py" in ended.err
 
 
 def test_a_new_task_that_cannot_be_written_is_refused(project: Path) -> None:

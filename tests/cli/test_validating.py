@@ -42,7 +42,7 @@ def test_machines_get_check_outcome_message_and_hint(aec_bench: Run, root: Path)
         "task": "a",
         "check": "instruction",
         "outcome": "failed",
-        "message": "instruction.md says nothing of tolerances",
+        "message": "instruction.md does not mention tolerances",
         "hint": failed["hint"],
     }
     assert failed["hint"].startswith("say how near each answer must be")
@@ -52,7 +52,7 @@ def test_people_get_the_hint_on_a_line_of_its_own(aec_bench: Run, root: Path) ->
     write_task(root / "tasks/a", VAGUE)
     ended = aec_bench("task", "validate", "tasks/a")
     assert ended.code == 1
-    assert "FAILED  a instruction: instruction.md says nothing of tolerances\n" in ended.out
+    assert "FAILED  a instruction: instruction.md does not mention tolerances\n" in ended.out
     assert "        hint: say how near" in ended.out
     assert "1 failed" in ended.out.splitlines()[-1]
 
@@ -73,7 +73,7 @@ def test_exploits_are_tried_when_asked_for(aec_bench: Run, root: Path) -> None:
     ("arguments", "message"),
     [
         (["nowhere"], "nowhere: does not exist; use the path of a task"),
-        (["."], ".: no task is there; a task has a task.toml"),
+        (["."], ".: contains no task; a task has a task.toml"),
         (["tasks", "--backend=dcker"], "'dcker' is not known; did you mean 'docker'?"),
     ],
 )
@@ -97,11 +97,11 @@ def test_a_dataset_may_require_that_its_tasks_are_sound(aec_bench: Run, root: Pa
     write_task(root / "tasks/civil/a")
     refused = aec_bench(*create)
     assert (refused.code, refused.out) == (2, "")
-    assert refused.err.startswith("aec-bench: civil/a: was not checked as it is; run 'aec-bench ")
+    assert refused.err.startswith("aec-bench: civil/a: was not checked in this state; run '")
     assert aec_bench("task", "validate", "tasks/civil/a").code == 0
     assert aec_bench(*create).code == 0
     write_task(root / "tasks/civil/b", VAGUE)
     assert aec_bench("task", "validate", "tasks/civil/b").code == 1
     refused = aec_bench("dataset", "create", "core", "--version=1.1.0", "--checked")
-    assert refused.err.startswith("aec-bench: civil/b: did not pass its checks as it is; ")
+    assert refused.err.startswith("aec-bench: civil/b: did not pass its checks in this state; ")
     assert not (root / "artefacts/datasets/core/1.1.0").exists()

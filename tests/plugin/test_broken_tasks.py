@@ -26,13 +26,13 @@ BROKEN: dict[str, tuple[dict[str, str | None], str, str]] = {
     ),
     "instruction": (
         {"instruction.md": SOUND["instruction.md"] + "The load is {{ load }}.\n"},
-        "instruction.md: '{{ load }}' is left of a template",
+        "instruction.md: '{{ load }}' is left over from a template",
         "render the template",
     ),
     "image": (
         {"environment/Dockerfile": "FROM python\nWORKDIR /workspace\n"},
         "FROM python: the base image may change",
-        "name a tag that stays",
+        "name a tag that does not move",
     ),
     "secrecy": (
         {
@@ -43,7 +43,7 @@ BROKEN: dict[str, tuple[dict[str, str | None], str, str]] = {
             "environment/how.sh is a copy of solution/solve.sh\n"
             "/workspace/how.sh in the sandbox is solution/solve.sh"
         ),
-        "keep it in tests/ or solution/ alone",
+        "keep it only in tests/ or solution/",
     ),
     "leaks": (
         {"instruction.md": SOUND["instruction.md"] + "A colleague found 1.8462 A.\n"},
@@ -68,7 +68,7 @@ BROKEN: dict[str, tuple[dict[str, str | None], str, str]] = {
     "golden_fail": (
         {"tests/fixtures/golden_fail.md": GOLDEN_PASS + "\n"},
         "golden_fail.md passes: reward 1, needed 1",
-        "let the verifier tell the mistake",
+        "let the verifier find the mistake",
     ),
     "deterministic": (
         {"tests/verify.py": VERIFY.replace(REWARD, f'reward["luck"] = hash("luck")\n{REWARD}')},
@@ -97,7 +97,7 @@ BROKEN: dict[str, tuple[dict[str, str | None], str, str]] = {
     "writes": (
         {"tests/test.sh": "python3 /tests/verify.py; echo done > /workspace/graded.txt\n"},
         "the verifier wrote /workspace\nthe verifier wrote /workspace/graded.txt",
-        "write to /logs/verifier alone",
+        "write only to /logs/verifier",
     ),
     "malformed": (
         {"tests/verify.py": VERIFY.replace("(ValueError, RecursionError)", "RecursionError")},

@@ -45,7 +45,7 @@ def test_checks_pass_and_fail_with_a_hint(anyhow: Project) -> None:
     result.assert_outcomes(passed=5, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "instruction.md says nothing of tolerances",
+            "instruction.md does not mention tolerances",
             "hint: say how near each answer must be*",
         ]
     )
@@ -178,7 +178,7 @@ def test_allowing_what_is_no_check_is_a_problem(project: Project) -> None:
     write(project, task_toml='[metadata]\ncheck_allow = ["leak:50"]\n')
     result = project.run("--aec-check=structure")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["metadata.check_allow: 'leak:50' does not name a check"])
+    result.stdout.fnmatch_lines(["metadata.check_allow: 'leak:50' is not the name of a check"])
 
 
 def test_exploits_that_would_change_the_host_are_left_out(project: Project) -> None:

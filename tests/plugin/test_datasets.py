@@ -84,8 +84,8 @@ def test_a_task_that_differs_is_refused_by_file_before_anything_runs(three: Proj
     (three.path / "tasks/civil/a/instruction.md").write_text("Otherwise.")
     (three.path / "tasks/civil/a/tests/extra.py").write_text("")
     line = refusal(three.run("--aec-dataset=mine"))
-    assert line.startswith("ERROR: --aec-dataset: the tasks are not those of mine@1.0.0: ")
-    assert "civil/a: instruction.md changed, tests/extra.py added; put them back" in line
+    assert line.startswith("ERROR: --aec-dataset: the tasks differ from mine@1.0.0: ")
+    assert "civil/a: instruction.md changed, tests/extra.py added; restore them" in line
     assert three.records() == []
     assert not (three.path / "jobs").exists()
 
@@ -128,9 +128,9 @@ def test_a_task_that_changes_during_the_run_is_an_error(project: Project) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--aec-dataset=nope"], "--aec-dataset: 'nope' is no dataset in "),
+        (["--aec-dataset=nope"], "--aec-dataset: 'nope' is not a dataset in "),
         (["--aec-dataset=nope"], "; there are mine@1.0.0"),
-        (["--aec-dataset=mine@2.0.0"], "'mine@2.0.0' is no dataset in "),
+        (["--aec-dataset=mine@2.0.0"], "'mine@2.0.0' is not a dataset in "),
         (["--aec-dataset=mine@two"], "--aec-dataset: 'two' is not a semantic version; use"),
         (["--aec-dataset=../mine"], "--aec-dataset: '../mine' does not name a dataset; use NAME"),
         (["--aec-allow-drift"], "--aec-allow-drift: is about a dataset; add --aec-dataset="),

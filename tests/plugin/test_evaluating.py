@@ -130,7 +130,7 @@ def test_nothing_is_removed_but_in_the_sandboxs_working_directory(project: Proje
     (project.path / "conftest.py").write_text(CARELESS)
     result = project.run("--aec-evaluate=mine", "--aec-backend=careless")
     result.assert_outcomes(errors=1)
-    assert "cannot be put back in the sandbox; not in the sandbox's working directory" in (
+    assert "cannot be restored in the sandbox; not in the sandbox's working directory" in (
         result.stdout.str()
     )
 

@@ -133,7 +133,7 @@ def test_disabled_verification_scores_nothing(anyhow: Project) -> None:
     [
         (
             "agents: [{harness: oracle, name: a}, {harness: nop, name: a}]",
-            "x.yaml: agents: two agents are named 'a'; name them apart",
+            "x.yaml: agents: two agents are named 'a'; give each its own name",
         ),
         (
             "agents: [{harness: orcle}]",

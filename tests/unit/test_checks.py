@@ -36,7 +36,7 @@ def test_a_path_taken_for_a_check_says_where_paths_go() -> None:
         parse_checks("tasks", "--aec-check")
     message = str(raised.value)
     assert message.startswith("--aec-check: 'tasks' is not a check; use some of standard, exploits")
-    assert message.endswith("put paths before --aec-check")
+    assert message.endswith("paths go before --aec-check")
     with pytest.raises(SettingsError, match="does not name a check"):
         parse_checks(" , ", "--aec-check")
 
@@ -117,9 +117,9 @@ def problems_of(directory: Path, build: Exception | None = None) -> list[str]:
         ("FROM python:latest\n", "FROM python:latest: the base image may change"),
         ("from registry.example:5000/python\n", "FROM registry.example:5000/python: the base"),
         ("ARG TAG\nFROM python:$TAG\n", "FROM python:: the base image may change"),
-        ("FROM a:1\nCOPY tests /t/\n", "COPY tests: puts what is secret into the image"),
-        ('FROM a:1\nCOPY ["solution/solve.sh", "/s/"]\n', "COPY solution/solve.sh: puts what"),
-        ("FROM a:1\nADD a \\\n  ../tests/verify.py /x/\n", "ADD ../tests/verify.py: puts what"),
+        ("FROM a:1\nCOPY tests /t/\n", "COPY tests: copies secret files into the image"),
+        ('FROM a:1\nCOPY ["solution/solve.sh", "/s/"]\n', "COPY solution/solve.sh: copies secret"),
+        ("FROM a:1\nADD a \\\n  ../tests/verify.py /x/\n", "ADD ../tests/verify.py: copies secret"),
     ],
 )
 def test_an_image_is_pinned_and_holds_no_tests(

@@ -29,11 +29,11 @@ def rendered(path: Path, model: dict[str, Any], *, network: bool = True) -> Any:
 @pytest.mark.parametrize(
     ("main", "where"),
     [
-        ({"privileged": True}, "services.main.privileged: would reach"),
-        ({"devices": ["/dev/kvm:/dev/kvm"]}, "services.main.devices: would reach"),
-        ({"network_mode": "host"}, "services.main.network_mode: 'host' would reach"),
-        ({"pid": "host"}, "services.main.pid: 'host' would reach"),
-        ({"ipc": "container:x"}, "services.main.ipc: 'container:x' would reach"),
+        ({"privileged": True}, "services.main.privileged: would give access"),
+        ({"devices": ["/dev/kvm:/dev/kvm"]}, "services.main.devices: would give access"),
+        ({"network_mode": "host"}, "services.main.network_mode: 'host' would give access"),
+        ({"pid": "host"}, "services.main.pid: 'host' would give access"),
+        ({"ipc": "container:x"}, "services.main.ipc: 'container:x' would give access"),
         (
             {"volumes": ["/var/run/docker.sock:/sock:rw"]},
             "services.main.volumes: '/var/run/docker.sock' is not in environment/",
@@ -54,7 +54,7 @@ def test_what_reaches_beyond_the_trial_is_refused(
 
 @pytest.mark.parametrize("kind", ["configs", "networks", "secrets", "volumes"])
 def test_what_others_have_made_is_refused(path: Path, kind: str) -> None:
-    with pytest.raises(BuildError, match=rf": {kind}.theirs.external: would reach"):
+    with pytest.raises(BuildError, match=rf": {kind}.theirs.external: would give access"):
         Composition.read(path, {"services": {}, kind: {"theirs": {"external": True}}})
 
 
@@ -137,7 +137,7 @@ def test_images_are_built_as_the_file_says(path: Path) -> None:
         ({"build": {"context": "/no/such"}}, "services.web.build.context: '/no/such' is not a dir"),
         (
             {"build": {"context": "/", "secrets": ["x"]}},
-            "services.web.build.secrets: cannot be built so; use 'args', 'context', 'dockerfile', ",
+            "services.web.build.secrets: is not supported; use 'args', 'context', 'dockerfile', ",
         ),
     ],
 )

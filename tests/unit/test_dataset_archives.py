@@ -203,7 +203,7 @@ def test_a_task_that_differs_is_never_overwritten(archive: Path, site: Site) -> 
     make_tasks(site.tasks, "electrical/b")
     (site.tasks / "electrical/b/instruction.md").write_text("Mine.")
     said = site.refuses(archive)
-    assert "electrical/b: instruction.md changed; move what is there away" in said
+    assert "electrical/b: instruction.md changed; move it away" in said
 
 
 def test_a_version_that_differs_is_never_overwritten(
@@ -211,7 +211,7 @@ def test_a_version_that_differs_is_never_overwritten(
 ) -> None:
     site.take_in(archive)
     other = export(make_tasks(tmp_path / "other", "civil/z"), tmp_path / "other.tar.gz")
-    assert "mine@1.0.0: is there already and differs" in site.refuses(other)
+    assert "mine@1.0.0: exists already and differs" in site.refuses(other)
 
 
 @pytest.mark.parametrize("obstacle", ["file", "link", "task", "directory"])
@@ -266,22 +266,22 @@ def rename(name: str) -> Callable[[list[Member]], None]:
         (insert("tasks/civil/A/task.toml"), "it has 'tasks/civil/A/task.toml' in place of"),
         (
             insert("tasks/s", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-            "'tasks/s' is no regular file",
+            "'tasks/s' is not a regular file",
         ),
         (
             insert("tasks/h", type=tarfile.LNKTYPE, linkname="manifest.json"),
-            "'tasks/h' is no regular file",
+            "'tasks/h' is not a regular file",
         ),
-        (insert("tasks/c", type=tarfile.CHRTYPE), "'tasks/c' is no regular file"),
-        (insert("tasks/p", type=tarfile.FIFOTYPE), "'tasks/p' is no regular file"),
-        (insert("tasks/d", type=tarfile.DIRTYPE), "'tasks/d' is no regular file"),
+        (insert("tasks/c", type=tarfile.CHRTYPE), "'tasks/c' is not a regular file"),
+        (insert("tasks/p", type=tarfile.FIFOTYPE), "'tasks/p' is not a regular file"),
+        (insert("tasks/d", type=tarfile.DIRTYPE), "'tasks/d' is not a regular file"),
         (lambda content: content.insert(2, content[1]), "it has 'tasks/civil/a/instruction.md'"),
         (lambda content: content.append(member("tasks/x", b"")), "in place of the end"),
         (lambda content: content.reverse(), "in place of 'manifest.json'"),
         (lambda content: content.pop(), "it ends before 'tasks/electrical/b/tests/test.sh'"),
         (lambda content: content.clear(), "it ends before 'manifest.json'"),
-        (replace_content, "'tasks/civil/a/task.toml' is not what the manifest says it is"),
-        (change_mode, "the task 'civil/a' is not what the manifest says it is"),
+        (replace_content, "'tasks/civil/a/task.toml' differs from the manifest"),
+        (change_mode, "the task 'civil/a' differs from the manifest"),
         (rename("tasks/civil/a/Instruction.md"), "in place of 'tasks/civil/a/instruction.md'"),
     ],
 )
@@ -299,7 +299,7 @@ def test_a_manifest_that_lies_about_its_task_is_refused(archive: Path, site: Sit
     data["tasks"][0]["visibility"] = "holdout"
     content[0] = member("manifest.json", json.dumps(data).encode())
     said = site.refuses(rewrite(archive, content))
-    assert "civil/a: is not what manifest.json says of it" in said
+    assert "civil/a: differs from manifest.json" in said
 
 
 def test_right_hashes_do_not_make_a_task(tmp_path: Path, site: Site) -> None:

@@ -251,9 +251,9 @@ H = "sha256:" + "0" * 64
             {"task.toml": H, "tests/test.sh": H, "A": H, "a": H},
             "cannot be beside each other",
         ),
-        ("tasks/0/files", {"task.toml": H, ".git/hooks/x": H}, "is no part of a task"),
+        ("tasks/0/files", {"task.toml": H, ".git/hooks/x": H}, "is not part of a task"),
         ("tasks/0/files", {"task.toml": "x"}, "tasks.0.files"),
-        ("tasks/0/programs", ["nope"], "programs names what is not among the files"),
+        ("tasks/0/programs", ["nope"], "programs lists files that are not in files"),
         ("tasks/0/visibility", "secret", "tasks.0.visibility: 'secret'"),
         ("description/task_count", 7, "description.task_count is 7, but there are 2"),
         ("source/seed", "x", "source.seed: 'x'"),
@@ -354,7 +354,7 @@ def test_a_dataset_is_never_replaced(tmp_path: Path, datasets: Datasets) -> None
     (root / "civil/a/instruction.md").write_text("Do it otherwise.")
     with pytest.raises(SettingsError) as raised:
         datasets.add(manifest_of(root))
-    assert message(raised) == "mine@1.0.0: is there already and never changes; use another version"
+    assert message(raised) == "mine@1.0.0: exists already and never changes; use another version"
     assert (datasets.root / "mine/1.0.0/manifest.json").read_bytes() == before
     assert sorted(p.name for p in (datasets.root / "mine").iterdir()) == ["1.0.0"]
 
@@ -402,7 +402,7 @@ def test_an_unknown_dataset_is_one_line_with_those_that_there_are(
     with pytest.raises(SettingsError) as raised:
         datasets.find("nope", "--aec-dataset")
     assert message(raised) == (
-        f"--aec-dataset: 'nope' is no dataset in {datasets.root}; there are one@1.0.0, two@1.0.0"
+        f"--aec-dataset: 'nope' is not a dataset in {datasets.root}; there are one@1.0.0, two@1.0.0"
     )
     with pytest.raises(SettingsError) as raised:
         datasets.find("one@2.0.0", "--aec-dataset")
@@ -438,7 +438,7 @@ def test_what_is_no_manifest_file_is_refused_in_one_line(datasets: Datasets, kin
 def test_a_manifest_in_anothers_place_is_refused(tmp_path: Path, datasets: Datasets) -> None:
     path = datasets.add(manifest_of(make_tasks(tmp_path / "tasks")))
     path.parent.rename(path.parent.with_name("2.0.0"))
-    with pytest.raises(SettingsError, match=r"is of mine@1\.0\.0"):
+    with pytest.raises(SettingsError, match=r"belongs to mine@1\.0\.0; move it to mine@1\.0\.0"):
         datasets.load(DatasetRef("mine", "2.0.0"))
 
 
@@ -473,7 +473,7 @@ def test_a_task_with_a_link_or_an_unsafe_name_cannot_be_in_a_dataset(tmp_path: P
     (root / "civil/a/passwd").symlink_to("/etc/passwd")
     with pytest.raises(TaskError) as raised:
         manifest_of(root)
-    assert "civil/a: 'passwd' is no regular file; put a copy" in message(raised)
+    assert "civil/a: 'passwd' is not a regular file; replace it with a copy" in message(raised)
     (root / "civil/a/passwd").unlink()
     write_tree(root / "civil/a", {"a\\b": "x"})
     with pytest.raises(TaskError, match="rename it"):

@@ -91,7 +91,7 @@ def test_what_only_matters_to_a_container_is_ignored(context: Context) -> None:
 
 def test_another_user_is_noted(context: Context) -> None:
     read = context.read("FROM x\nUSER agent\n")
-    assert read.notes == ["environment/Dockerfile:2: USER agent: not honoured"]
+    assert read.notes == ["environment/Dockerfile:2: USER agent: has no effect"]
 
 
 # WORKDIR, ENV, ARG

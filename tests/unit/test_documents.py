@@ -52,8 +52,8 @@ BOMB = "a: &a [x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in pairwise(
     ("text", "problem"),
     [
         (BOMB, "line 2: '*a' is an alias; write the value out"),
-        ("a: 1\nb: 2\na: 3\n", "line 3: key 'a' is there twice; keep one"),
-        ("a: {b: 1, b: 2}\n", "line 1: key 'b' is there twice; keep one"),
+        ("a: 1\nb: 2\na: 3\n", "line 3: key 'a' occurs twice; keep one"),
+        ("a: {b: 1, b: 2}\n", "line 1: key 'b' occurs twice; keep one"),
         ("a: {b: .nan}", "a.b: nan is not valid; use a finite number"),
         ("a: [1, -.inf]", "a.1: -inf is not valid; use a finite number"),
         ("a: 1e999", "a: inf is not valid; use a finite number"),
@@ -65,7 +65,7 @@ BOMB = "a: &a [x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in pairwise(
         ("? [a, b]\n: 1\n", "line 1: a key is not a word; write 'key: value'"),
         ("a: b: c\n", "line 1: mapping values are not allowed in this context; write valid YAML"),
         ("a:\n\t- b\n", "line 2: found character that cannot start any token; write valid YAML"),
-        ("", "nothing there; write keys with values"),
+        ("", "contains no keys; write keys with values"),
         ("- a\n", "['a'] is not valid; write keys with values"),
         ("just words", "'just words' is not valid; write keys with values"),
     ],
@@ -79,7 +79,7 @@ def test_bad_yaml_is_refused_in_one_line(tmp_path: Path, text: str, problem: str
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"a": 1, "a": 2}', "key 'a' is there twice; keep one"),
+        ('{"a": 1, "a": 2}', "key 'a' occurs twice; keep one"),
         ('{"a": NaN}', "a: nan is not valid; use a finite number"),
         ('{"a": ' + "9" * 5000 + "}", "a number has too many digits; write a smaller one"),
         ("[" * 100_000, "values are nested too deep; nest them less"),

@@ -143,9 +143,12 @@ def test_pytest_counts_too(dataset: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"agent_patch": "no/such.patch"}, r"^agent_patch: 'no/such.patch' is no file of text; "),
+        ({"agent_patch": "no/such.patch"}, r"^agent_patch: 'no/such.patch' is not a text file; "),
         ({"repo_name": "other"}, r"^agent_patch: '.*other/task1/feature2/feature.patch' is no"),
-        ({"repository": "nowhere"}, r"^repository: 'nowhere' is no directory; give one$"),
+        (
+            {"repository": "nowhere"},
+            r"^repository: 'nowhere' is not a directory; pass the path of a ",
+        ),
         ({"backend": "podman"}, r"^get_backend: 'podman' is not known; use one of "),
     ],
 )

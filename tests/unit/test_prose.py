@@ -10,13 +10,27 @@ import pytest
 import yaml
 
 import pytest_aecbench
-from tests.prose import docstrings, faults, paragraphs
+from tests.prose import comments, docstrings, faults, messages, paragraphs
 
 pytestmark = pytest.mark.slow  # about pages, not versions
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MAX_COLUMNS = 100
+
+PLAIN = [
+    *("agents", "backends", "checks", "cli", "cooperbench", "datasets", "documents", "errors.py"),
+    *("host", "tasks", "testing.py"),
+]
+NOT_YET = {"tasks/digest.py", "tasks/scaffold.py"}
+(PACKAGE,) = map(Path, pytest_aecbench.__path__)
+MODULES = sorted(
+    path.relative_to(PACKAGE).as_posix()
+    for name in PLAIN
+    for path in ([PACKAGE / name] if name.endswith(".py") else (PACKAGE / name).rglob("*.py"))
+)
+# First words that name neither an action nor a thing.
+VAGUE = re.compile(r"(?:What|Whether|Whoever|How|Who|Tell|Say|Be|Have)\b")
 
 if not (ROOT / "mkdocs.yml").is_file():  # as where the wheel is tested beside some of the files
     pytest.skip("pages are checked in the repository", allow_module_level=True)
@@ -93,6 +107,18 @@ def test_the_english_is_plain(page: Path) -> None:
     assert [fault for paragraph in paragraphs(text) for fault in faults(paragraph)] == []
 
 
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in NOT_YET])
+def test_the_english_of_a_module_is_plain(module: str) -> None:
+    path = PACKAGE / module
+    texts = [*docstrings(path), *comments(path), *messages(path)]
+    assert [fault for text in texts for fault in faults(text)] == []
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in NOT_YET])
+def test_docstrings_start_with_a_verb_or_a_noun(module: str) -> None:
+    assert [text for text in docstrings(PACKAGE / module) if VAGUE.match(text)] == []
+
+
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -118,6 +144,13 @@ def test_docstrings_are_found_for_the_same_rules() -> None:
     own = list(docstrings(Path(__file__)))
     assert own[0].startswith("The pages can be read")
     assert any("as GitHub and mkdocs make them" in text for text in own)
+
+
+def test_comments_and_messages_are_found_for_the_same_rules(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text('x = 1  # a reason\nraise ValueError(f"{x}: is wrong; add one")\n')
+    assert list(comments(module)) == ["# a reason"]
+    assert list(messages(module)) == [": is wrong; add one"]
 
 
 def test_the_site_has_every_page_once() -> None:

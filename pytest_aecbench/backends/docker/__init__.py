@@ -1,4 +1,4 @@
-"""Run trials in containers of a Docker engine."""
+"""The backend ``docker``: run trials in containers of a Docker engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pytest_aecbench.backends.docker.compose import (
 )
 from pytest_aecbench.backends.docker.compose_file import MAIN
 from pytest_aecbench.backends.docker.container import ROOT, Container
-from pytest_aecbench.backends.docker.create import Starter, Wanted, fill
+from pytest_aecbench.backends.docker.create import ContainerSpec, Starter, fill
 from pytest_aecbench.backends.docker.engine import (
     can_limit_storage,
     check,
@@ -48,7 +48,7 @@ from pytest_aecbench.backends.docker.reap import (
 )
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TaskError
-from pytest_aecbench.host.homes import left_homes, make_home, remove_tree
+from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 __all__ = ["DockerBackend"]
 
 _LOGS = PurePosixPath("/logs")
-_WANT_OF_ROOM = ("no space left on device", "available, non-overlapping IPv4 address pool")
+_NO_ROOM = ("no space left on device", "available, non-overlapping IPv4 address pool")
 _Made = TypeVar("_Made")
 
 
@@ -72,7 +72,7 @@ class _Sandbox(NamedTuple):
 
 
 class DockerBackend:
-    """Trials in containers; ``labels`` go on each of them, ``keep_all`` leaves each behind."""
+    """Runs trials in containers with ``labels``; ``keep_all`` leaves every container behind."""
 
     name = "docker"
 
@@ -92,7 +92,7 @@ class DockerBackend:
         self._composed: dict[str, ComposedImage] = {}
         self._sandboxes: dict[str, _Sandbox] = {}
         self._kept: set[str] = set()
-        self._unsure: dict[str, bool] = {}  # what may be there still, and whether it is a project
+        self._unremoved: dict[str, bool] = {}  # names, and whether each is a compose project
         self._lock = threading.Lock()
         # The interpreter waits for these threads when it ends, so no removal is lost.
         self._removing = ThreadPoolExecutor(2, thread_name_prefix="aec-docker-remove")
@@ -100,7 +100,7 @@ class DockerBackend:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> DockerBackend:
-        """Make the backend that a run asked for."""
+        """Return the backend for a run's settings."""
         return cls(
             labels={f"{LABEL_PREFIX}experiment": settings.experiment_id},
             keep_all=settings.keep == "all",
@@ -113,7 +113,7 @@ class DockerBackend:
         return connect()
 
     def describe(self) -> str:
-        """Return one line on the engine and on what it does not limit."""
+        """Return one line about the engine and the limits that it does not enforce."""
         storage = {True: "", False: "; no limit on storage", None: "; storage limited with quotas"}
         limited = can_limit_storage(self._starter.info)
         return f"docker ({summary(self._api)}{storage[limited]})"
@@ -123,7 +123,7 @@ class DockerBackend:
         check(self._api)
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
-        """Return what was asked of the engine and is not done, one line each."""
+        """Return the requested limits that the engine does not enforce, one line each."""
         if self._starter.limits_storage:
             return ()
         return ("storage_mb is not enforced by this engine",)
@@ -137,7 +137,7 @@ class DockerBackend:
                 return
 
     def build_environment(self, *, task_dir: Path) -> str:
-        """Build what the task's ``environment`` directory describes, unless it is there."""
+        """Build the image of the task's ``environment`` directory, unless it exists."""
         return self._with_room(partial(self._build, task_dir))
 
     def _build(self, task_dir: Path) -> str:
@@ -150,19 +150,19 @@ class DockerBackend:
     def launch_trial(
         self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
     ) -> TrialHandle:
-        """Start a container; its working directory gets a copy of what ``workspace_dir`` holds."""
+        """Start a container; copy the contents of ``workspace_dir`` to its working directory."""
         if not workspace_dir.is_dir():
             raise LaunchError(f"docker: workspace_dir {str(workspace_dir)!r} is not a directory")
         launch = partial(self._launch, image_ref, workspace_dir, limits or Limits())
         return self._with_room(launch)
 
     def _with_room(self, make: Callable[[], _Made]) -> _Made:
-        """Make something, again if need be once removals have freed what others had."""
+        """Call ``make``, and once more after pending removals if the engine had no room."""
         removals = list(self._removals)
         try:
             return make()
         except BackendError as error:
-            if not removals or not any(want in str(error) for want in _WANT_OF_ROOM):
+            if not removals or not any(message in str(error) for message in _NO_ROOM):
                 raise
         wait(removals)
         return make()
@@ -171,15 +171,15 @@ class DockerBackend:
         composed = self._composed.get(image_ref)
         user, workdir = self._composed_main(composed) if composed else self._image(image_ref)
         name = f"aecbench-{secrets.token_hex(6)}"
-        # Each archive costs time; where there is none to send, the first command does the rest.
+        # Each archive costs time; without files to send, the first command makes the directories.
         ready = bool(os.listdir(workspace_dir)) or user not in ROOT or workdir != WORKSPACE  # noqa: PTH208
         home = make_home(self.name)
-        wanted = Wanted(name, workspace_dir.parent.name, workdir, limits)
+        spec = ContainerSpec(name, workspace_dir.parent.name, workdir, limits)
         try:
             if composed:
-                container_id = self._starter.start_services(wanted, composed, home)
+                container_id = self._starter.start_services(spec, composed, home)
             else:
-                container_id = self._starter.create(wanted, image_ref)
+                container_id = self._starter.create(spec, image_ref)
             if ready:
                 fill(self._api, container_id, workspace_dir, workdir, user)
             if not composed:
@@ -188,7 +188,7 @@ class DockerBackend:
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
             self._try_to_remove(name, bool(composed))
-            self._unsure[name] = bool(composed)  # what was asked for may yet come to be
+            self._unremoved[name] = bool(composed)  # the engine may still create it
             raise
         expires = None if limits.lifetime_sec is None else time.monotonic() + limits.lifetime_sec
         container = Container(self._api, container_id, workdir, user, ready, expires)
@@ -205,7 +205,7 @@ class DockerBackend:
 
     def _image(self, image_ref: str) -> tuple[str, PurePosixPath]:
         """Return the image's user and working directory."""
-        if image_ref in self._builder.seen:  # which saves asking again
+        if image_ref in self._builder.seen:  # saves a call to the engine
             self._images[image_ref] = self._builder.seen.pop(image_ref)
         if image_ref not in self._images:
             with translated(LaunchError, f"looking for {image_ref}"):
@@ -213,8 +213,8 @@ class DockerBackend:
                     self._images[image_ref] = self._api.inspect_image(image_ref)["Config"] or {}
                 except ImageNotFound:
                     raise LaunchError(
-                        f"docker: image {image_ref!r} is not there; "
-                        "use what build_environment returned"
+                        f"docker: image {image_ref!r} does not exist; "
+                        "use the reference that build_environment returned"
                     ) from None
         config = self._images[image_ref]
         workdir = PurePosixPath(config.get("WorkingDir") or "/")
@@ -233,14 +233,14 @@ class DockerBackend:
             raise SandboxGone(f"docker: sandbox {handle.handle_id[:12]!r} was removed") from None
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
-        """Bring ``/logs`` and then the working directory home, in place of ``workspace_dir``."""
+        """Copy ``/logs`` to the host, then replace ``workspace_dir`` by the working directory."""
         container, _, workspace_dir, home, _ = self._find(handle)
         logs, workspace = home / "logs", workspace_dir.with_name(f"{workspace_dir.name}.new")
         for directory in (logs, workspace):
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
         skipped = [f"logs/{what}" for what in container.fetch(_LOGS, logs)]
-        if not (logs / "verifier").exists():  # the agent's logs may be too big for all to come
+        if not (logs / "verifier").exists():  # the agent's logs may have used up the size cap
             (logs / "verifier").mkdir()
             found = container.fetch(_LOGS / "verifier", logs / "verifier")
             skipped += [f"logs/verifier/{what}" for what in found]
@@ -260,12 +260,12 @@ class DockerBackend:
         return sandbox.name.replace("aecbench-", KEPT_PREFIX, 1) if is_kept else sandbox.name
 
     def keep(self, handle: TrialHandle) -> str:
-        """Let the container outlive its teardown; return the command that enters it."""
+        """Keep the container after its teardown; return the command that enters it."""
         self._kept.add(self._find(handle).container.container_id)
         return self.enter_command(handle)
 
     def teardown(self, *, handle: TrialHandle) -> None:
-        """Remove the container, unless it is kept; the caller does not wait for that."""
+        """Remove the container in the background, unless it is kept."""
         with self._lock:
             sandbox = self._sandboxes.pop(handle.handle_id, None)
         if sandbox is None:
@@ -284,7 +284,7 @@ class DockerBackend:
             removal.add_done_callback(self._removals.discard)
 
     def _rename(self, sandbox: _Sandbox, name: str) -> None:
-        """Give the container a kept one's name, and likewise all services beside it."""
+        """Give the container a kept one's name, and its services names derived from it."""
         names = {sandbox.container.container_id: name}
         if sandbox.is_project:
             for found in containers_of(self._api, sandbox.name):
@@ -296,30 +296,30 @@ class DockerBackend:
                 self._api.rename(container_id, new_name)
 
     def _try_to_remove(self, name: str, is_project: bool) -> None:
-        """Remove a container or a project; where that fails, it is tried again at the end."""
-        self._unsure[name] = is_project
+        """Remove a container or a project; ``close`` tries again if that fails."""
+        self._unremoved[name] = is_project
         with suppress(BackendError):
             self._remove(name, is_project)
-            self._unsure.pop(name)
+            self._unremoved.pop(name)
 
     def _remove(self, name: str, is_project: bool) -> None:
         (remove_project if is_project else remove)(self._api, name)
 
     def concurrency(self) -> int:
-        """Return how many trials at once are sensible: two per processor, as agents also wait."""
+        """Return two trials per processor, because agents also wait for their models."""
         return 2 * int(self._starter.info["NCPU"])
 
     def close(self) -> None:
-        """Wait until everything that was torn down is gone; raise BackendError if it is not."""
+        """Wait until everything that was torn down is removed; raise BackendError on failure."""
         wait(self._removals)
-        for name, is_project in list(self._unsure.items()):
+        for name, is_project in list(self._unremoved.items()):
             self._remove(name, is_project)
-            self._unsure.pop(name)
+            self._unremoved.pop(name)
         if "_api" in self.__dict__:
-            self._api.close()  # its connections, of which it makes new ones if need be
+            self._api.close()  # it reconnects if it is used again
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the containers and files that dead runs left; return the containers' names."""
-        for home in [] if dry_run else left_homes(self.name):
+        for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
         return reap(self._api, dry_run=dry_run)

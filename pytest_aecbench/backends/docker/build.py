@@ -1,4 +1,4 @@
-"""Images: built once per machine for each content of a task's environment directory."""
+"""Docker images of tasks: built once per machine for each content of the environment directory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DIGEST_LABEL = f"{LABEL_PREFIX}digest"
 _RUN_LABEL = f"{LABEL_PREFIX}run"
 _SHOWN_LINES = 12
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# What only BuildKit understands.
+# Syntax that only BuildKit supports.
 _BUILDKIT = re.compile(
     r"^\s*#\s*syntax\s*=|^\s*FROM\s+--platform=\S*\$|^\s*(?:RUN|COPY|ADD)\s(?:.*\s)?(?:--mount|--network|--security|--link"
     r"|--chmod|--parents|--exclude)\b|^\s*(?:RUN|COPY|ADD)\s.*<<-?[\"']?\w",
@@ -46,7 +46,7 @@ _BUILDKIT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What an image is built from; ``name`` is that of the task, and of its service if it has."""
+    """The source of an image; ``name`` is that of the task, with its service if it has several."""
 
     context: Path
     name: str
@@ -57,7 +57,7 @@ class Recipe:
     platform: str | None = None
 
     def digest(self) -> str:
-        """Return what is the same only for the same content."""
+        """Return a digest of the content."""
         try:
             content = context_digest(self.context)
         except OSError as error:
@@ -69,16 +69,16 @@ class Recipe:
 
 
 class Builder:
-    """Builds images on the engine of ``api``; ``force`` builds each anew, once in a run."""
+    """Builds images on the engine of ``api``; ``force`` rebuilds each one once per run."""
 
     def __init__(self, api: Callable[[], Any], *, force: bool = False, run_id: str = "") -> None:
         self._api = api
         self._force = force
         self._run_id = run_id
-        self.seen: dict[str, dict[str, Any]] = {}  # what is known of images that were there
+        self.seen: dict[str, dict[str, Any]] = {}  # the engine's data of existing images
 
     def build_task(self, task_dir: Path) -> str:
-        """Return the reference of the task's one image, which exists then."""
+        """Build the task's one image unless it exists; return its reference."""
         config = read_environment(task_dir)
         if config.docker_image:
             return self._moved(self.find_or_pull(config.docker_image), config.workdir)
@@ -91,18 +91,18 @@ class Builder:
         return self._moved(self.build(recipe), config.workdir)
 
     def build(self, recipe: Recipe) -> str:
-        """Return the reference of the recipe's image, which exists then."""
+        """Build the recipe's image unless it exists; return its reference."""
         digest = recipe.digest()
         tag = f"aecbench/{recipe.name}:{digest[:12]}"
         api = self._api()
-        if not self._is_there(api, tag):
+        if not self._exists(api, tag):
             with _locked(api, digest):
-                if not self._is_there(api, tag) and not self._tag_another(api, digest, tag):
+                if not self._exists(api, tag) and not self._tag_another(api, digest, tag):
                     _Build(recipe, tag, self._labels(digest)).run(self._force)
         return tag
 
     def _moved(self, image: str, workdir: str | None) -> str:
-        """Return the image, or one like it that works in ``workdir``."""
+        """Return the image, or a copy of it whose working directory is ``workdir``."""
         if workdir is None:
             return image
         api = self._api()
@@ -113,7 +113,7 @@ class Builder:
         digest = sha256(f"{found['Id']}\0{workdir}".encode()).hexdigest()
         tag = f"aecbench/workdir:{digest[:12]}"
         with _locked(api, digest):
-            if not self._is_there(api, tag):
+            if not self._exists(api, tag):
                 escaped = re.sub(r"([\\$])", r"\\\1", workdir)
                 dockerfile = BytesIO(f"FROM {image}\nWORKDIR {escaped}\n".encode())
                 with translated(BuildError, f"moving {image} to {workdir}"):
@@ -131,7 +131,7 @@ class Builder:
     def _labels(self, digest: str) -> dict[str, str]:
         return {DIGEST_LABEL: digest, _RUN_LABEL: self._run_id}
 
-    def _is_there(self, api: Any, tag: str) -> bool:
+    def _exists(self, api: Any, tag: str) -> bool:
         with translated(BuildError, f"looking for {tag}"):
             try:
                 found = api.inspect_image(tag)
@@ -144,7 +144,7 @@ class Builder:
         return True
 
     def _tag_another(self, api: Any, digest: str, tag: str) -> bool:
-        """Give the tag to an image of another task that was built from the same content."""
+        """Tag another task's image that has the same content; return whether there is one."""
         labels = [f"{DIGEST_LABEL}={digest}"]
         if self._force:
             labels.append(f"{_RUN_LABEL}={self._run_id}")
@@ -153,7 +153,7 @@ class Builder:
             return bool(found) and bool(api.tag(found[0], tag))
 
     def find_or_pull(self, image: str) -> str:
-        """Return the reference of an image that others have made, which is there then."""
+        """Pull an image unless it exists; return its reference."""
         api = self._api()
         with translated(BuildError, f"looking for {image}"):
             try:
@@ -174,7 +174,7 @@ class Builder:
 
 
 class _Build:
-    """One build, with what it printed."""
+    """One build and its output."""
 
     def __init__(self, recipe: Recipe, tag: str, labels: Mapping[str, str]) -> None:
         self._recipe = recipe
@@ -200,7 +200,7 @@ class _Build:
                 self._log.write_text("".join(self._output), "utf-8", "replace")
 
     def _failed(self, reason: str) -> BuildError:
-        """Return the error: one line, then the last of what the build printed."""
+        """Return the error: one line, then the last lines of the build's output."""
         lines = _COLOUR.sub("", "".join(self._output)).splitlines()
         steps = [line for line in lines if re.match(r"Step \d+/\d+ :|#\d+ \[", line)]
         at = f" at {steps[-1]!r}" if steps else ""
@@ -213,13 +213,13 @@ class _Build:
         api = connect()
         timed_out = threading.Event()
         responses: list[Any] = []
-        # To close its connection is the one way to end a build before its time.
+        # Only closing its connection ends a build early.
         api.hooks["response"].append(lambda response, **_: responses.append(response))
 
         def give_up() -> None:
             timed_out.set()
             for response in responses:
-                with suppress(AttributeError, OSError):  # those that are done have none
+                with suppress(AttributeError, OSError):  # a finished build has no connection
                     socket = api._get_raw_response_socket(response)
                     getattr(socket, "_sock", socket).shutdown(SHUT_RDWR)
 
@@ -265,7 +265,7 @@ class _Build:
         if found is None or found.returncode != 0:
             raise BuildError(
                 f"{self._dockerfile}: needs BuildKit; install the docker CLI with buildx, "
-                "or do without RUN --mount, heredocs, COPY --chmod and # syntax"
+                "or avoid RUN --mount, heredocs, COPY --chmod and # syntax"
             )
         argv = ["docker", "buildx", "build", "--load", "--progress=plain", "--tag", self._tag]
         argv += [f"--label={name}={value}" for name, value in self._labels.items()]
@@ -293,7 +293,7 @@ class _Build:
 
 
 def slug(name: str) -> str:
-    """Return a name that images may have."""
+    """Return the name with only characters that image names may have."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "task"
 
 

@@ -1,4 +1,4 @@
-"""Tasks of several services, started by the compose command and known by their labels."""
+"""Tasks of several services: resolved and started by the compose command."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _PLUGIN = '{{range .ClientInfo.Plugins}}{{if eq .Name "compose"}}{{.Path}}{{end}
 _SHOWN_LINES = 6
 _RESOLVE_SEC = 60.0
 _MAIN_IMAGE = "MAIN_IMAGE_NAME"
-# All that the compose command sees of the host's environment.
+# The only variables of the host that the compose command gets.
 _PASSED_ON = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "XDG_RUNTIME_DIR")
 
 
 def compose_file(task_dir: Path) -> Path:
-    """Return where a task of several services describes them."""
+    """Return the path of a task's compose file."""
     return task_dir / "environment/docker-compose.yaml"
 
 
 def find_compose() -> str | None:
-    """Return the compose command of this machine; None where there is none."""
+    """Return the compose command of this machine, or None."""
     return _find_compose(os.environ.get("PATH"), os.environ.get("DOCKER_CONFIG"))
 
 
@@ -53,7 +53,7 @@ def _find_compose(path: str | None, docker_config: str | None) -> str | None:
     with suppress(OSError):
         argv = ["docker", "info", "--format", _PLUGIN]
         found = subprocess.run(argv, capture_output=True, check=False, text=True).stdout.strip()
-        # Called by itself, for it would outlive the docker command when that is killed.
+        # Called directly, because it would survive the docker command when that is killed.
         if found and subprocess.run([found, "version"], capture_output=True).returncode == 0:
             return found
     return shutil.which("docker-compose")
@@ -61,7 +61,7 @@ def _find_compose(path: str | None, docker_config: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class ComposedImage:
-    """The images of a task of several services, ready to be started together."""
+    """The images of a task of several services."""
 
     ref: str
     composition: Composition
@@ -71,7 +71,7 @@ class ComposedImage:
 
     @classmethod
     def make(cls, task_dir: Path, builder: Builder, engine: Mapping[str, Any]) -> ComposedImage:
-        """Let the compose command resolve the task's file, and make every image it names."""
+        """Resolve the task's file with the compose command, and build or pull every image."""
         path = compose_file(task_dir)
         config = read_environment(task_dir)
         name = slug(task_dir.name)
@@ -91,7 +91,7 @@ class ComposedImage:
 
     @property
     def main(self) -> dict[str, Any]:
-        """What the file says of the service in which the agent works."""
+        """The service in which the agent works, as the file describes it."""
         return self.composition.services[MAIN]
 
     def start(
@@ -118,7 +118,7 @@ class ComposedImage:
 def _variables(
     path: Path, config: EnvironmentConfig, name: str, engine: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return what a compose file may refer to: the task's own variables and those of Harbor."""
+    """Return the variables of a compose file: the task's own, and Harbor's."""
     from pytest_aecbench.documents.variables import expand
 
     variables = {}
@@ -135,7 +135,7 @@ def _variables(
         "ENV_AGENT_LOGS_PATH": "/logs/agent",
         "ENV_ARTIFACTS_PATH": "/logs/artifacts",
         "ENV_VERIFIER_LOGS_PATH": "/logs/verifier",
-        # Mounts below /logs are left out, so that these only have to look like paths.
+        # Mounts below /logs are left out, so these only have to look like paths.
         "HOST_AGENT_LOGS_PATH": "/logs/agent",
         "HOST_ARTIFACTS_PATH": "/logs/artifacts",
         "HOST_VERIFIER_LOGS_PATH": "/logs/verifier",
@@ -146,7 +146,7 @@ def _variables(
 
 
 def _resolve(path: Path, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the compose command makes of the task's file, and of a main it may not have."""
+    """Return the task's file as the compose command resolves it, with a main service added."""
     import yaml
 
     with tempfile.TemporaryDirectory(prefix="aecbench-compose-") as scratch:
@@ -167,13 +167,13 @@ def _resolve(path: Path, variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _version(path: Path) -> dict[str, Any]:
-    """Return the file's version, which the old command wants all files to share."""
+    """Return the file's version, because the old command requires the same in all files."""
     import yaml
 
     try:
         given = yaml.safe_load(path.read_bytes())
     except (OSError, ValueError, yaml.YAMLError):
-        return {}  # the compose command says it better
+        return {}  # the compose command reports the problem
     return {key: given[key] for key in ("version",) if isinstance(given, dict) and key in given}
 
 
@@ -192,7 +192,7 @@ def _run(
         for name, value in os.environ.items()
         if name in _PASSED_ON or name.startswith("DOCKER_")
     }
-    argv = [*_dying_with_us(), compose, *(f"--file={path}" for path in files)]
+    argv = [*_killed_with_parent(), compose, *(f"--file={path}" for path in files)]
     return run(
         [*argv, f"--project-directory={directory.resolve()}", *arguments],
         env={**passed_on, **variables},
@@ -201,8 +201,8 @@ def _run(
     )
 
 
-def _dying_with_us() -> tuple[str, ...]:
-    """Return what keeps a command from making things after this process was killed."""
+def _killed_with_parent() -> tuple[str, ...]:
+    """Return the command prefix that kills a command when this process dies."""
     return ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
 
@@ -212,7 +212,7 @@ def _kill(pid: int) -> None:
 
 
 def _why(done: BackendExecutionResult) -> str:
-    """Return on one line the last of what the compose command said."""
+    """Return the last lines of the compose command's output, on one line."""
     if done.timed_out:
         return "it took too long"
     lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]

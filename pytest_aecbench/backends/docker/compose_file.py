@@ -1,4 +1,4 @@
-"""What a task's docker-compose.yaml asks for, checked and changed to suit one trial."""
+"""A task's docker-compose.yaml: checked, and rewritten for one trial."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["MAIN", "Composition"]
 
 # The service in which agent and verifier work.
 MAIN = "main"
-# What travels as archives, so that a mount there would be in the way.
+# Directories that are copied as archives, so nothing may be mounted there.
 _OURS = ("/logs", "/solution", "/tests")
 _BUILD_KEYS = {"args", "context", "dockerfile", "target"}
 _BUILD_HINTS = {"cache_from", "cache_to", "labels", "no_cache", "pull", "tags"}  # no effect here
-_HOST = "would reach beyond the trial; leave it out"
+_HOST = "would give access to the host or to other trials; leave it out"
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A compose file as the compose command has resolved it."""
+    """A compose file, resolved by the compose command."""
 
     path: Path
     services: Mapping[str, dict[str, Any]]
@@ -37,7 +37,7 @@ class Composition:
 
     @classmethod
     def read(cls, path: Path, model: Mapping[str, Any]) -> Composition:
-        """Check what the compose command has made of the file at ``path``."""
+        """Return the resolved file at ``path``; raise BuildError for a forbidden key."""
         rest = {key: value for key, value in model.items() if key not in ("name", "version")}
         services = {name: dict(one or {}) for name, one in rest.pop("services", {}).items()}
         services.setdefault(MAIN, {})
@@ -73,7 +73,7 @@ class Composition:
             raise self._refuse(where, f"{source!r} is not in environment/; put it there")
 
     def image_of(self, name: str, task: str, timeout_sec: float) -> Recipe | str | None:
-        """Return what the service's image is built from, or is called; None where main has none."""
+        """Return the recipe or name of the service's image; None if main has neither."""
         service = self.services[name]
         build = service.get("build")
         if build is None:
@@ -83,7 +83,7 @@ class Composition:
         where = f"services.{name}.build"
         if unknown := sorted(build.keys() - _BUILD_KEYS - _BUILD_HINTS):
             valid = ", ".join(map(repr, sorted(_BUILD_KEYS)))
-            raise self._refuse(f"{where}.{unknown[0]}", f"cannot be built so; use {valid}")
+            raise self._refuse(f"{where}.{unknown[0]}", f"is not supported; use {valid}")
         context = Path(build["context"])
         if not context.is_dir():
             raise self._refuse(f"{where}.context", f"{str(context)!r} is not a directory")
@@ -112,7 +112,7 @@ class Composition:
         model["networks"].setdefault("default", None)
         for kind in ("networks", "volumes", "configs", "secrets"):
             for name, entry in dict(model.get(kind) or {}).items():
-                # A name of its own would be shared with other trials.
+                # A fixed name would be shared with other trials.
                 made = {key: value for key, value in (entry or {}).items() if key != "name"}
                 if kind in ("networks", "volumes"):
                     made["labels"] = {**_mapping(made.get("labels")), **labels}
@@ -133,7 +133,7 @@ class Composition:
 
 
 def _for_one_trial(service: dict[str, Any]) -> dict[str, Any]:
-    """Take out what trials at the same time would fight over, or what would tie them together."""
+    """Remove the keys over which simultaneous trials would conflict or be connected."""
     for key in ("build", "ports", "pull_policy"):
         service.pop(key, None)
     if service.get("network_mode") in ("bridge", "default"):
@@ -147,7 +147,7 @@ def _for_one_trial(service: dict[str, Any]) -> dict[str, Any]:
             aliases = [*(entry or {}).get("aliases", ()), alias]
             networks[name] = {**(entry or {}), "aliases": aliases}
         service["networks"] = networks
-    # Old and new compose commands agree on these, but not on those below "deploy".
+    # Old and new compose commands both support these keys, but not the ones below "deploy".
     limits = ((service.get("deploy") or {}).get("resources") or {}).pop("limits", None) or {}
     for theirs, ours in (("cpus", "cpus"), ("memory", "mem_limit"), ("pids", "pids_limit")):
         if theirs in limits:
@@ -193,7 +193,7 @@ def _target(volume: str | Mapping[str, Any]) -> str:
 
 
 def _read_only(volume: str | dict[str, Any]) -> str | dict[str, Any]:
-    """Return a mount of the host's files such that no trial can change them for another."""
+    """Return a mount of host files as read-only, so that no trial can change them for another."""
     if isinstance(volume, str):
         source, colon, _ = volume.partition(":")
         if not colon or not source.startswith("/"):
@@ -209,12 +209,12 @@ def _args(build: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mapping(given: Any) -> dict[str, Any]:
-    """Return a list of ``name=value`` as what compose files may write instead."""
+    """Return a mapping for a list of ``name=value``, the other form that compose files allow."""
     if isinstance(given, list):
         return {name: value for name, _, value in (str(one).partition("=") for one in given)}
     return dict(given or {})
 
 
 def _literal(text: str) -> str:
-    """Return text in which the compose command sees no variable."""
+    """Escape text so that the compose command replaces no variable in it."""
     return text.replace("$", "$$")

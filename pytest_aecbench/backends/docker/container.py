@@ -1,4 +1,4 @@
-"""One container as a sandbox: commands run in it, files go in and out, processes are killed."""
+"""One Docker container as a sandbox: run commands, copy files in and out, kill processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["ROOT", "Container"]
 
 # The names under which an image's user is root.
 ROOT = ("", "0", "root", "0:0", "root:root")
-_PREPARE_SEC = 300.0  # for killing and uploading, before a command starts
+_PREPARE_SEC = 300.0  # to kill and upload before a command starts
 _TOOL_SEC = 10.0
 _DRAIN_SEC = 0.5
 _SPOOL = 16 * 1024 * 1024
@@ -42,7 +42,7 @@ _CANNOT_RUN = 126
 
 
 class _NotStartedError(Exception):
-    """The command has not been started; ``what`` failed: kill, place, start, tar."""
+    """The command was not started, because ``what`` failed: kill, place, start or tar."""
 
     def __init__(self, what: str, reason: str) -> None:
         super().__init__(reason or what)
@@ -56,16 +56,16 @@ class _Running:
     exec_id: str
     socket: Any
     frames: Frames
-    word: str = field(default_factory=lambda: secrets.token_hex(16))
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     start_time: str = ""
     stdout: Output = field(init=False)
     stderr: Output = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stdout, self.stderr = Output(self.word), Output(self.word)
+        self.stdout, self.stderr = Output(self.nonce), Output(self.nonce)
 
     def read(self) -> None:
-        """Read until the command has ended or nothing more can come."""
+        """Read until the command has ended or the stream is closed."""
         for number, data in self.frames:
             (self.stdout if number == 1 else self.stderr).feed(data)
             if self.ended:
@@ -80,8 +80,8 @@ class _Running:
 class Container:
     """A running container, in which commands run as ``user`` unless they name another.
 
-    ``expires`` is when it has lived too long, in monotonic time. Unless it is ``ready``, the first
-    command finds the directories that every sandbox has made for it.
+    ``expires`` is the end of its lifetime, in monotonic time. Unless it is ``ready``, the first
+    command makes the directories that every sandbox has.
     """
 
     api: Any
@@ -98,7 +98,7 @@ class Container:
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run one command to completion."""
         if "\0" in request.command:
-            raise BackendError("command: holds a NUL character; a shell command cannot")
+            raise BackendError("command: contains a NUL character; remove it")
         if request.cwd is not None and not request.cwd.startswith("/"):
             raise BackendError(f"cwd: {request.cwd!r} is not absolute; start it with '/'")
         check_environment(request.env)
@@ -113,7 +113,7 @@ class Container:
             return self._explain(error, user)
         except SandboxGone:
             if not self._is_expired():
-                self._raise_if_dead()  # which says why
+                self._raise_if_dead()  # with the reason
             raise
 
     def _is_expired(self) -> bool:
@@ -122,7 +122,7 @@ class Container:
     def _explain(self, error: _NotStartedError, user: str) -> BackendExecutionResult:
         self._raise_if_dead()
         reason = str(error)
-        if "temporarily unavailable" in reason:  # the agent's own processes use up its share
+        if "temporarily unavailable" in reason:  # the agent's own processes reached the limit
             return BackendExecutionResult(_CANNOT_RUN, stderr=f"bash: {reason}\n")
         if "unable to find user" in reason or "unable to find group" in reason:
             raise BackendError(f"user: {user!r} is not known in the image") from None
@@ -144,12 +144,12 @@ class Container:
         return self._run(request, user)
 
     def _prepare(self, kill: bool, targets: list[PurePosixPath], archive: IO[bytes]) -> None:
-        """Kill and place as root, before another user's command or where that failed at first."""
+        """Kill and place as root, for another user's command or after a failed attempt."""
         for attempt in range(3):
             sent = archive if targets and self._has_tar else None
             try:
                 with self._opened("0", {}) as running:
-                    self._send(running, self._wanted(kill), "/", "", targets, sent)
+                    self._send(running, self._steps(kill), "/", "", targets, sent)
                     self._await(running, "prepared")
                 self.ready = True
             except _NotStartedError as error:
@@ -164,7 +164,7 @@ class Container:
                 self.api.put_archive(self.container_id, "/", archive)
 
     def _remedy(self, error: _NotStartedError, kill: bool) -> None:
-        """Do without what failed: kill by restarting the container, unpack by the engine."""
+        """Avoid a step that failed: kill by restarting the container, unpack by the engine."""
         if error.what == "tar":
             self._has_tar = False
         elif error.what == "place":
@@ -184,18 +184,18 @@ class Container:
         archive: IO[bytes] | None = None,
     ) -> BackendExecutionResult:
         mark = secrets.token_hex(8)
-        wanted = self._wanted(kill) + ("" if request.cwd else " make")
+        steps = self._steps(kill) + ("" if request.cwd else " make")
         cwd, command = request.cwd or str(self.workdir), request.command or ":"
         env = {**request.env, "AECBENCH_REQUEST": mark}
         with self._counted(mark), self._opened(user, env) as running:
             running.stdout.on_output = running.stderr.on_output = request.on_output
             sent = archive if targets else None
-            self._send(running, wanted, cwd, command, targets or [], sent)
+            self._send(running, steps, cwd, command, targets or [], sent)
             self._await(running, "started")
             self.ready = True
             return self._follow(running, request.timeout_sec, mark)
 
-    def _wanted(self, kill: bool) -> str:
+    def _steps(self, kill: bool) -> str:
         return ("kill" if kill else "") + ("" if self.ready else " first")
 
     @contextmanager
@@ -237,14 +237,14 @@ class Container:
     def _send(
         self,
         running: _Running,
-        wanted: str,
+        steps: str,
         cwd: str,
         command: str,
         targets: list[PurePosixPath],
         archive: IO[bytes] | None,
     ) -> None:
         size = 0 if archive is None else archive.seek(0, os.SEEK_END)
-        texts = [running.word, wanted, cwd, str(size), command, *map(str, targets), ""]
+        texts = [running.nonce, steps, cwd, str(size), command, *map(str, targets), ""]
         try:
             running.socket.sendall(os.fsencode("".join(f"{text}\0" for text in texts)))
             if archive is not None:
@@ -252,12 +252,12 @@ class Container:
                 while chunk := archive.read(_CHUNK):
                     running.socket.sendall(chunk)
         except TimeoutError:
-            raise TransferError(f"docker: no file was taken for {_PREPARE_SEC:.0f} s") from None
+            raise TransferError(f"docker: no file was read for {_PREPARE_SEC:.0f} s") from None
         except OSError:
-            pass  # the script has ended early, and says why
+            pass  # the script has ended early, and prints why
 
     def _await(self, running: _Running, what: str) -> None:
-        """Read up to the script's first line, which tells whether it got as far as ``what``."""
+        """Read the script's first line; raise an error unless it says ``what``."""
         printed = errors = b""
         try:
             for number, data in running.frames:
@@ -270,10 +270,12 @@ class Container:
         except TimeoutError:
             raise BackendError(f"docker: no answer for {_PREPARE_SEC:.0f} s") from None
         line, _, rest = printed.partition(b"\n")
-        word, said, value = (*line.decode(errors="replace").split(" "), "", "")[:3]
-        if word != running.word:
+        nonce, said, value = (*line.decode(errors="replace").split(" "), "", "")[:3]
+        if nonce != running.nonce:
             reason = (printed + errors).decode(errors="replace")
-            raise _NotStartedError("start", " ".join(reason.split()) or "is there a bash in it?")
+            raise _NotStartedError(
+                "start", " ".join(reason.split()) or "check that the image has bash"
+            )
         if said == "failed":
             reason, _, _ = errors.decode(errors="replace").strip().partition("\n")
             raise _NotStartedError(value, reason)
@@ -319,7 +321,7 @@ class Container:
         if returncode not in (None, _KILLED):
             return returncode
         said = self._ask(OOM_KILLS)
-        if returncode is None:  # the script itself was killed, or all of the container is dying
+        if returncode is None:  # the script was killed, or the whole container is dying
             returncode = self._inspect_returncode(running.exec_id, alive=said is not None)
         count = max((int(word) for word in said or () if word.isdecimal()), default=0)
         if returncode == _KILLED and count > self._oom_kills:
@@ -330,7 +332,7 @@ class Container:
     def _inspect_returncode(self, exec_id: str, *, alive: bool) -> int:
         deadline = time.monotonic() + _TOOL_SEC
         while not alive and time.monotonic() < deadline:
-            self._raise_if_dead()  # the engine takes a moment to notice
+            self._raise_if_dead()  # the engine notices a death late
             time.sleep(0.05)
         with translated(BackendError, "executing"):
             found = self.api.exec_inspect(exec_id)
@@ -339,14 +341,14 @@ class Container:
         return int(found["ExitCode"])
 
     def _kill_newer(self, start_time: str, mark: str) -> None:
-        """Kill what a request has started; if that cannot be done, restart the container."""
+        """Kill the processes that a request started; restart the container if that fails."""
         with self._lock:
             others = sorted(self._requests - {mark})
         if self._ask(KILL_NEWER, start_time, *others) is None:
             self._restart()
 
     def _ask(self, script: str, *arguments: str) -> list[str] | None:
-        """Return what a script prints in a few seconds as root; None where it does not finish."""
+        """Return the words that a script prints as root; None if it takes too long."""
         printed = b""
         argv = (script, "bash", *arguments)
         with suppress(_NotStartedError, OSError), self._opened("0", {}, argv) as running:
@@ -373,7 +375,7 @@ class Container:
             )
 
     def fetch(self, path: PurePosixPath, directory: Path) -> list[str]:
-        """Bring what the directory ``path`` holds to ``directory``; return what was left out."""
+        """Copy the files in ``path`` to ``directory``; return the entries left out."""
         with translated(TransferError, f"fetching {path}"):
             try:
                 chunks, _ = self.api.get_archive(self.container_id, f"{path}/.")
@@ -386,7 +388,7 @@ class Container:
 
 
 def _already_read(response: Any, socket: Any) -> bytes:
-    """Return what came along with the response's head, which the client would lose."""
+    """Return the bytes that came with the response's head, which the client would lose."""
     with suppress(AttributeError, OSError):
         socket.setblocking(False)
         return bytes(response.raw._fp.fp.peek())

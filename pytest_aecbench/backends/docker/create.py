@@ -1,4 +1,4 @@
-"""Containers made for a trial: labelled, limited, and kept alive until it ends."""
+"""Create a trial's containers: labelled, limited, and kept alive until the trial ends."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends import Limits
     from pytest_aecbench.backends.docker.compose import ComposedImage
 
-__all__ = ["Starter", "Wanted", "fill"]
+__all__ = ["ContainerSpec", "Starter", "fill"]
 
 _PIDS = 2048
 _EXPIRY_MARGIN_SEC = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a trial wants of its container."""
+class ContainerSpec:
+    """The name, trial, working directory and limits of a container."""
 
     name: str
     trial: str
@@ -46,7 +46,7 @@ class Wanted:
 
 
 class Starter:
-    """Makes containers with ``labels``; ``limits_storage`` tells whether the engine can do that."""
+    """Creates containers with ``labels``; ``limits_storage`` says whether the engine can."""
 
     def __init__(self, api: Callable[[], Any], labels: Mapping[str, str]) -> None:
         self._api = api
@@ -55,13 +55,13 @@ class Starter:
 
     @cached_property
     def info(self) -> dict[str, Any]:
-        """What the engine says of itself."""
+        """The engine's information about itself."""
         with translated(LaunchError, "the engine"):
             return dict(self._api().info())
 
-    def create(self, wanted: Wanted, image_ref: str) -> str:
-        """Make a container; return its id."""
-        api, limits = self._api(), wanted.limits
+    def create(self, spec: ContainerSpec, image_ref: str) -> str:
+        """Create a container; return its id."""
+        api, limits = self._api(), spec.limits
         options: dict[str, Any] = {
             "network_mode": None if limits.network else "none",
             "pids_limit": _PIDS,
@@ -79,10 +79,10 @@ class Starter:
                     image_ref,
                     ["-c", KEEP_ALIVE],
                     entrypoint=["bash"],
-                    name=wanted.name,
-                    labels=self._labels_of(wanted),
+                    name=spec.name,
+                    labels=self._labels_of(spec),
                     user="0",
-                    working_dir=str(wanted.workdir),
+                    working_dir=str(spec.workdir),
                     stdin_open=True,
                     healthcheck={"test": ["NONE"]},
                     host_config=api.create_host_config(**options),
@@ -91,29 +91,29 @@ class Starter:
                 if "storage_opt" not in options or "storage-opt" not in str(error.explanation):
                     raise
                 self.limits_storage = False
-                return self.create(wanted, image_ref)
+                return self.create(spec, image_ref)
         return str(created["Id"])
 
-    def start_services(self, wanted: Wanted, composed: ComposedImage, home: Path) -> str:
+    def start_services(self, spec: ContainerSpec, composed: ComposedImage, home: Path) -> str:
         """Start a task's services; return the id of the one that the agent works in."""
-        limits = wanted.limits
+        limits = spec.limits
         options: dict[str, Any] = {
-            "container_name": wanted.name,
+            "container_name": spec.name,
             "pids_limit": _PIDS,
-            "working_dir": str(wanted.workdir),
+            "working_dir": str(spec.workdir),
         }
         if limits.cpus is not None:
             options["cpus"] = self._cpus(limits.cpus)
         if limits.memory_mb is not None:
             options["mem_limit"] = options["memswap_limit"] = f"{limits.memory_mb}m"
         if limits.storage_mb is not None:
-            # Not found out by trying: a start that fails halfway costs too much.
+            # Not found out by trying, because a start that fails halfway takes too long.
             self.limits_storage = can_limit_storage(self.info) is True
             if self.limits_storage:
                 options["storage_opt"] = {"size": f"{limits.storage_mb}M"}
-        labels = {**self._labels_of(wanted), PROJECT_LABEL: wanted.name}
-        composed.start(wanted.name, home, labels, options, network=limits.network)
-        for found in containers_of(self._api(), wanted.name):
+        labels = {**self._labels_of(spec), PROJECT_LABEL: spec.name}
+        composed.start(spec.name, home, labels, options, network=limits.network)
+        for found in containers_of(self._api(), spec.name):
             if found["Labels"].get("com.docker.compose.service") == MAIN:
                 return str(found["Id"])
         raise LaunchError(f"docker: {composed.ref}: no container of {MAIN!r} was started")
@@ -121,10 +121,10 @@ class Starter:
     def _cpus(self, asked: float) -> float:
         return min(asked, float(self.info["NCPU"]))
 
-    def _labels_of(self, wanted: Wanted) -> dict[str, str]:
-        labels = {**self._labels, **Owner.current().labels(), f"{LABEL_PREFIX}trial": wanted.trial}
-        if wanted.limits.lifetime_sec is not None:
-            expires = time.time() + wanted.limits.lifetime_sec + _EXPIRY_MARGIN_SEC
+    def _labels_of(self, spec: ContainerSpec) -> dict[str, str]:
+        labels = {**self._labels, **Owner.current().labels(), f"{LABEL_PREFIX}trial": spec.trial}
+        if spec.limits.lifetime_sec is not None:
+            expires = time.time() + spec.limits.lifetime_sec + _EXPIRY_MARGIN_SEC
             labels[EXPIRES_LABEL] = str(int(expires))
         return labels
 
@@ -135,7 +135,7 @@ _DIRECTORIES = {"/logs": 0o755, "/logs/agent": 0o777, "/logs/verifier": 0o777, "
 def fill(
     api: Any, container_id: str, workspace_dir: Path, workdir: PurePosixPath, user: str
 ) -> None:
-    """Make what every sandbox has and put a copy of ``workspace_dir`` in the working directory."""
+    """Make the directories of every sandbox and copy ``workspace_dir`` to the working directory."""
     owner, _, _ = user.partition(":")
     with tempfile.TemporaryFile() as file:
         with closing(ArchiveWriter(file, int(owner) if owner.isdecimal() else 0)) as archive:

@@ -1,4 +1,4 @@
-"""The Docker engine: reaching it, and what its errors mean for a trial."""
+"""The Docker engine: connect to it, check it, and raise its errors as ours."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _unreachable(reason: str) -> str:
 
 
 def check(api: Any) -> None:
-    """Raise LaunchError where the engine is too old or has no room left."""
+    """Raise LaunchError if the engine is too old or its disk is full."""
     with translated(LaunchError, "the engine"):
         version, info = api.version(), api.info()
     found = str(version["ApiVersion"])
@@ -87,7 +87,7 @@ def summary(api: Any) -> str:
 
 
 def can_limit_storage(info: Mapping[str, Any]) -> bool | None:
-    """Tell whether containers can be limited in size; None where that cannot be seen from here."""
+    """Return whether the engine can limit a container's size; None if this cannot be seen."""
     driver = info["Driver"]
     backing = dict(info.get("DriverStatus") or ()).get("Backing Filesystem")
     if driver != "overlay2" or backing != "xfs":
@@ -97,7 +97,7 @@ def can_limit_storage(info: Mapping[str, Any]) -> bool | None:
         lines = MOUNTS.read_text().splitlines()
     except OSError:
         return None
-    # The nearest mount above the engine's files; of mounts at one place, the last counts.
+    # The nearest mount above the engine's files; of several at one path, the last one counts.
     above = [fields for fields in map(str.split, lines) if root.is_relative_to(fields[1])]
     _, _, kind, options, *_ = max(reversed(above), key=lambda fields: len(fields[1]))
     if kind != "xfs":
@@ -107,7 +107,7 @@ def can_limit_storage(info: Mapping[str, Any]) -> bool | None:
 
 @contextmanager
 def translated(kind: type[BackendError], what: str) -> Iterator[None]:
-    """Turn the engine's errors into ours; a container that is no more is SandboxGone."""
+    """Raise the engine's errors as ours; a container that does not exist is SandboxGone."""
     try:
         yield
     except TROUBLE as error:
@@ -117,7 +117,7 @@ def translated(kind: type[BackendError], what: str) -> Iterator[None]:
 
 
 def is_gone(error: BaseException) -> bool:
-    """Tell whether the engine says that a container does not exist or does not run."""
+    """Return whether the engine says that a container does not exist or does not run."""
     text = str(getattr(error, "explanation", "") or error).lower()
     if isinstance(error, NotFound):
         return "no such container" in text or "no such exec" in text
@@ -125,6 +125,6 @@ def is_gone(error: BaseException) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says, on one line."""
+    """Return an error's message on one line."""
     text = str(getattr(error, "explanation", None) or error) or type(error).__name__
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""The images that were built for tasks, and no others."""
+"""List and remove the Docker images that were built for tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAY_SEC = 86_400
 
 @dataclass(frozen=True, slots=True)
 class BuiltImage:
-    """An image of ours; its size counts layers that it shares with others."""
+    """An image that we built; its size includes layers that it shares with others."""
 
     image_id: str
     tags: tuple[str, ...]
@@ -31,19 +31,19 @@ class BuiltImage:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks it was built for; none where a newer one has taken its place."""
+        """The tasks it was built for; none if a newer image has replaced it."""
         return tuple(tag.removeprefix(_OURS).partition(":")[0] for tag in self.tags)
 
     @property
     def age_days(self) -> float:
-        """How long ago it was built."""
+        """The days since it was built."""
         return max(0.0, time.time() - self.created) / _DAY_SEC
 
 
 def find_images(api: Any) -> list[BuiltImage]:
     """Return the images that we built, the oldest first."""
     with translated(BackendError, "listing images"):
-        # What was made from one of ours has its label too, so that the name has to tell.
+        # An image made from one of ours has its label too, so the name decides.
         listed = api.images(filters={"label": DIGEST_LABEL})
         used = {one["ImageID"] for one in api.containers(all=True)}
         found = []
@@ -57,7 +57,7 @@ def find_images(api: Any) -> list[BuiltImage]:
 
 
 def _is_superseded(api: Any, image_id: str) -> bool:
-    """Tell whether an image without a name is one of ours, whose last step sets our labels."""
+    """Return whether an image without a name is ours: its last step sets our labels."""
     try:
         history = api.history(image_id)
     except NotFound:
@@ -66,7 +66,7 @@ def _is_superseded(api: Any, image_id: str) -> bool:
 
 
 def remove_image(api: Any, image: BuiltImage) -> bool:
-    """Remove the image, or only our names for it where others need it; False if that fails."""
+    """Remove the image, or only our names if others need it; return False if that fails."""
     removed = True
     for name in image.tags or (image.image_id,):
         with translated(BackendError, f"removing {name}"):
@@ -77,5 +77,5 @@ def remove_image(api: Any, image: BuiltImage) -> bool:
             except APIError as error:
                 if error.status_code != 409:
                     raise
-                removed = False  # a container or an image has come to need it
+                removed = False  # a container or another image now needs it
     return removed

@@ -1,4 +1,4 @@
-"""Remove what trials made in the engine: at their end, or once their run is dead."""
+"""Remove the containers, networks and volumes of trials, at their end or once their run died."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = [
 ]
 
 EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
-# What a trial of several services is made of: containers, networks and volumes.
+# All containers, networks and volumes of a trial of several services.
 PROJECT_LABEL = f"{LABEL_PREFIX}project"
-# A container that was kept for its user is renamed to this; it is the user's then.
+# A container that was kept for its user is renamed to this, and is never removed.
 KEPT_PREFIX = "aecbench-kept-"
 _RELEASE_SEC = 10.0
 
@@ -43,12 +43,12 @@ def reap(api: Any, *, dry_run: bool) -> list[str]:
         name = (container["Names"] or [container["Id"][:12]])[0].lstrip("/")
         if name.startswith(KEPT_PREFIX):
             kept.add(container["Labels"].get(PROJECT_LABEL))
-        elif _is_left(container["Labels"]):
+        elif _is_abandoned(container["Labels"]):
             if not dry_run:
                 remove(api, container["Id"])
             reaped.append(name)
     for name, labels, drop in _networks_and_volumes(api, label):
-        if _is_left(labels) and labels[PROJECT_LABEL] not in kept:
+        if _is_abandoned(labels) and labels[PROJECT_LABEL] not in kept:
             if not dry_run:
                 _drop(name, drop)
             reaped.append(name)
@@ -83,7 +83,7 @@ def _networks_and_volumes(
 
 
 def _drop(name: str, drop: Callable[[str], None]) -> None:
-    """Remove a network or volume as soon as the last container that has it lets it go."""
+    """Remove a network or volume as soon as its last container has released it."""
     deadline = time.monotonic() + _RELEASE_SEC
     with translated(BackendError, f"removing {name}"):
         while True:
@@ -100,18 +100,18 @@ def _drop(name: str, drop: Callable[[str], None]) -> None:
                 return
 
 
-def _is_left(labels: Mapping[str, str]) -> bool:
+def _is_abandoned(labels: Mapping[str, str]) -> bool:
     owner = Owner.from_labels(labels)
     if owner is None:
         return False
     if owner.host == socket.gethostname():
         return owner.is_dead()
-    expires = labels.get(EXPIRES_LABEL, "")  # all that can be told from another host
+    expires = labels.get(EXPIRES_LABEL, "")  # the only evidence on another host
     return expires.isdecimal() and int(expires) < time.time()
 
 
 def remove(api: Any, container: str) -> None:
-    """Remove a container at once, whatever it does; one that is no more is no error."""
+    """Remove a container, even a running one; do nothing if it does not exist."""
     with translated(BackendError, f"removing {container[:12]}"):
         try:
             api.remove_container(container, v=True, force=True)

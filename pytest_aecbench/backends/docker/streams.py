@@ -1,4 +1,4 @@
-"""The output of a command as it comes from the engine: demultiplexed, capped, with its end told."""
+"""A command's output as the engine sends it: demultiplexed, capped, cut off at its end marker."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CHUNK = 256 * 1024
 
 
 class Frames:
-    """The frames of one command's output; iterating ends where the engine closes the stream.
+    """The frames of one command's output; iteration ends when the engine closes the stream.
 
-    Iteration may be broken off and taken up again. It raises TimeoutError at ``deadline``, which
-    is in monotonic time.
+    Iteration can be stopped and resumed. It raises TimeoutError at ``deadline``, which is in
+    monotonic time.
     """
 
     def __init__(self, socket: Any, already_read: bytes = b"") -> None:
@@ -59,17 +59,17 @@ class Frames:
 
 
 class Output(CappedOutput):
-    """The bytes kept of one stream; ``word`` and what follows it on its line end it."""
+    """The bytes kept of one stream, which ends at a line that starts with ``nonce``."""
 
-    def __init__(self, word: str) -> None:
+    def __init__(self, nonce: str) -> None:
         super().__init__()
-        self._marker = f"{word} ended ".encode()
+        self._marker = f"{nonce} ended ".encode()
         self._pending = b""
         self.returncode: int | None = None
         self.on_output: Callable[[bytes], object] | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take what came next; nothing counts any more once the stream has ended."""
+        """Add the next bytes; ignore them once the stream has ended."""
         if self.returncode is not None:
             return
         data = self._pending + data
@@ -84,12 +84,12 @@ class Output(CappedOutput):
         self._pending = b"" if self.returncode is not None else data[at:]
 
     def close(self) -> None:
-        """Take what was held back, for it was no end."""
+        """Add the bytes held back as a possible end marker."""
         self.keep(self._pending)
         self._pending = b""
 
     def keep(self, data: bytes) -> None:
-        """Take what came next, and show it to whoever listens."""
+        """Add bytes, and pass them to ``on_output``."""
         if data and self.on_output:
             self.on_output(data)
         super().keep(data)

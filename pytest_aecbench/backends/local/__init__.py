@@ -1,4 +1,4 @@
-"""Run trials on this machine, as plain subprocesses: no set-up, and no isolation of resources."""
+"""The backend ``local``: run trials as subprocesses on this machine, without resource limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pytest_aecbench.backends.shared.archives import tidy
 from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.backends.shared.shell import check_environment, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.host.homes import give_away, left_homes, remove_tree
+from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
 
@@ -48,11 +48,11 @@ class _Running(NamedTuple):
 
 
 class LocalBackend:
-    """Trials as subprocesses on this machine.
+    """Runs trials as subprocesses on this machine.
 
     ``mode`` says how a sandbox gets its own ``/workspace``, ``/tests``, ``/logs`` and
-    ``/solution``: in Linux namespaces, where ``hidden`` paths cannot be seen either, or by
-    rewriting these paths in commands and scripts; ``auto`` takes namespaces where there are any.
+    ``/solution``: in Linux namespaces, which also hide the ``hidden`` paths, or by rewriting
+    these paths in commands and scripts; ``auto`` uses namespaces if they are available.
     """
 
     name = "local"
@@ -65,40 +65,40 @@ class LocalBackend:
         self._hidden = tuple(path.resolve() for path in hidden)
         self._images: dict[str, UnbuiltImage] = {}
         self._running: dict[str, _Running] = {}
-        self._last: dict[str, BackendExecutionRequest] = {}  # by sandbox, as it was run
+        self._last: dict[str, BackendExecutionRequest] = {}  # the last request of each sandbox
         self._kept: set[str] = set()
         self._lock = threading.Lock()
 
     @classmethod
     def from_settings(cls, settings: Settings) -> LocalBackend:
-        """Make the backend that a run asked for; the run's own directories are hidden."""
+        """Return the backend for a run's settings, with the run's own directories hidden."""
         hidden = (settings.tasks_root, settings.ledger_root, settings.jobs_root)
         return cls(cast("Mode", settings.local_mode), hidden)
 
     @property
     def mode(self) -> Literal["namespaces", "rewriting"]:
-        """How sandboxes are made here."""
+        """The way in which sandboxes are made here."""
         if self._asked == "auto":
             return "rewriting" if isinstance(probe(), str) else "namespaces"
         return self._asked
 
     def describe(self) -> str:
-        """Return one line on what this backend does and does not do."""
+        """Return one line about the mode and the limits that are not enforced."""
         if self.mode == "namespaces":
             return "local (namespaces; no limits on cpus, memory, storage)"
         return "local (rewriting; no limits on cpus, memory, storage, network)"
 
     def preflight(self) -> None:
-        """Raise an error when no sandbox could be started."""
+        """Raise LaunchError if no sandbox can be started."""
         if not find_tool("bash"):
-            raise LaunchError("local: bash is not installed; every command runs in it")
+            raise LaunchError("local: bash is not installed; install it to run any command")
         if self._asked == "namespaces" and isinstance(why := probe(), str):
             raise SettingsError(
                 f"local: mode 'namespaces' is not available here ({why}); use 'auto' or 'rewriting'"
             )
 
     def build_environment(self, *, task_dir: Path) -> str:
-        """Read the task's Dockerfile, where it has one; nothing is built."""
+        """Read the task's Dockerfile, if it has one; nothing is built."""
         context = task_dir / "environment"
         workdir = read_environment(task_dir).workdir
         try:
@@ -109,13 +109,13 @@ class LocalBackend:
         with self._lock:
             image = self._images.setdefault(image_ref, image)
             task_dir = task_dir.resolve()
-            # Most are in a directory that is hidden anyway, and there may be thousands of them.
+            # Most are in a directory that is hidden already, and there may be thousands of them.
             if not any(task_dir.is_relative_to(path) for path in self._hidden):
                 image.task_dirs.add(task_dir)
         return image_ref
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
-        """Return what of the task's Dockerfile has no effect here, one line each."""
+        """Return the parts of the task's Dockerfile that have no effect here, one line each."""
         return self._image(image_ref).notes
 
     def _image(self, image_ref: str) -> UnbuiltImage:
@@ -123,7 +123,8 @@ class LocalBackend:
             return self._images[image_ref]
         except KeyError:
             raise LaunchError(
-                f"local: image {image_ref!r} is not known; use what build_environment returned"
+                f"local: image {image_ref!r} is not known; "
+                "use the reference that build_environment returned"
             ) from None
 
     def launch_trial(
@@ -196,7 +197,7 @@ class LocalBackend:
             raise SandboxGone(f"local: sandbox {handle.handle_id!r} was removed") from None
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
-        """Return the sandbox's directories themselves, rid of what is unsafe to read."""
+        """Return the sandbox's own directories, without entries that are unsafe to read."""
         sandbox, _, workspace_dir = self._find(handle)
         logs = sandbox.layout.home / "logs"
         skipped = [f"workspace/{what}" for what in tidy(sandbox.layout.workspace)]
@@ -204,14 +205,14 @@ class LocalBackend:
         return CollectedArtifacts(workspace_dir, logs, tuple(skipped))
 
     def keep(self, handle: TrialHandle) -> str:
-        """Let the sandbox's directories outlive its teardown; return how to go on with them."""
+        """Keep the sandbox's directories after its teardown; return how to use them."""
         sandbox, _, workspace_dir = self._find(handle)
         home = sandbox.layout.home
         script = home / "rerun"
         request = self._last.get(handle.handle_id)
         text = rerun_script(sandbox, request)
         script.write_text(text, encoding="utf-8", errors="surrogateescape")
-        give_away(home)
+        keep(home)
         self._kept.add(handle.handle_id)
         what = "verifier" if verifies(request) else "last command"
         return "\n".join(
@@ -224,9 +225,9 @@ class LocalBackend:
         )
 
     def teardown(self, *, handle: TrialHandle) -> None:
-        """Kill all that runs in the sandbox and remove its directories, but not its workspace.
+        """Kill all processes of the sandbox and remove its directories, but not its workspace.
 
-        One that is kept loses its processes alone.
+        A kept sandbox loses only its processes.
         """
         running = self._running.get(handle.handle_id)
         if running is not None:
@@ -241,8 +242,8 @@ class LocalBackend:
         return cores()
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
-        """Remove the sandboxes that dead runs left, with all that runs in them; name them."""
-        homes = left_homes(self.name)
+        """Remove the sandboxes of dead runs with all their processes; return their names."""
+        homes = abandoned_homes(self.name)
         for home in [] if dry_run else homes:
             kill_marked(home.name)
             remove_tree(home)

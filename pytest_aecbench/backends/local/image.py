@@ -1,4 +1,4 @@
-"""The local image: what a Dockerfile means where no image is built from it."""
+"""The local image: the effect of a Dockerfile without building an image from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["UnbuiltImage"]
 
 
-# What programs need as the host has it; of trees, all that is in them.
+# Directories that programs need unchanged, and trees that they need with everything in them.
 _SYSTEM = {"/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/usr", "/var"}
 _SYSTEM |= {"/tmp", "/usr/local", "/usr/share", "/usr/src", "/var/lib", "/var/log"}  # noqa: S108
 _SYSTEM_TREES = ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys"]
@@ -30,9 +30,9 @@ _SYSTEM_TREES += ["/usr/bin", "/usr/lib", "/usr/local/bin", "/usr/local/lib", "/
 
 @dataclass(frozen=True, slots=True)
 class UnbuiltImage:
-    """What a sandbox starts with; ``notes`` says what of the Dockerfile has no effect.
+    """A sandbox's initial state; ``notes`` lists the parts of the Dockerfile without effect.
 
-    ``task_dirs`` are the tasks that it stands for: those whose environments are alike.
+    ``task_dirs`` are the tasks with this same environment.
     """
 
     workdir: PurePosixPath
@@ -45,13 +45,13 @@ class UnbuiltImage:
     def read(
         cls, context: Path, base_env: Mapping[str, str], workdir: str | None = None
     ) -> UnbuiltImage:
-        """Read the Dockerfile in ``context``, if there is one; ``workdir`` goes before its own."""
+        """Read the Dockerfile in ``context``, if there is one; ``workdir`` overrides its own."""
         path = context / "Dockerfile"
         dockerfile = read_dockerfile(path, base_env) if path.exists() else Dockerfile()
         notes = list(dockerfile.notes)
         work = PurePosixPath(workdir or dockerfile.workdir or WORKSPACE)
-        if _is_of_the_system(work):
-            notes.append(f"WORKDIR {work}: {WORKSPACE} stands in for it")
+        if _is_system_directory(work):
+            notes.append(f"WORKDIR {work}: {WORKSPACE} is used instead")
             work = WORKSPACE
         within = sorted({*ROOTS, work})
         copies = {}
@@ -65,7 +65,7 @@ class UnbuiltImage:
         return cls(work, dockerfile.env, tuple(copies.values()), unique_notes)
 
     def stage(self, layout: Layout, rewrite: Callable[[str], str] | None = None) -> None:
-        """Put its files where the sandbox's directories have none of their own."""
+        """Copy its files to paths that do not exist yet in the sandbox's directories."""
         for copy in self.copies:
             located = layout.locate(str(copy.target))
             assert located is not None
@@ -82,8 +82,8 @@ class UnbuiltImage:
         directory.joinpath(*parts).mkdir(parents=True, exist_ok=True)
 
 
-def _is_of_the_system(workdir: PurePosixPath) -> bool:
-    """Say whether the host's own directory of that name has to stay visible."""
+def _is_system_directory(workdir: PurePosixPath) -> bool:
+    """Return whether the host's own directory of that name has to stay visible."""
     in_tree = any(workdir.is_relative_to(tree) for tree in _SYSTEM_TREES)
     has_python = any(Path(p).is_relative_to(workdir) for p in (sys.prefix, sys.base_prefix))
     return str(workdir) in _SYSTEM or in_tree or has_python

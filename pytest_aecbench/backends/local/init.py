@@ -1,4 +1,4 @@
-"""Start the first process of a namespace sandbox, which sets it up and then holds it."""
+"""Start the first process of a namespace sandbox, which mounts its files and keeps it alive."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _LOOPBACK_UP = (
 
 
 def setup_script(mounts: Mounts, fstab: Path, *, network: bool) -> str:
-    """Return what the first process runs."""
+    """Return the script of the first process."""
     lines = [
         "trap '' HUP INT QUIT TERM",
         "read -r pid _ </proc/self/stat",  # from the host's /proc, so it is the host's number
         mounting_script(mounts, fstab, network=network),
         "echo $pid",
         "exec >/dev/null 2>&1",
-        "read -r && exit",  # told to end; a read with a time limit would leave zombies about
-        "kill -9 -1",  # left alone: whoever held it is dead and removes nothing any more
+        "read -r && exit",  # asked to end; a read with a time limit would leave zombies
+        "kill -9 -1",  # the process that held the pipe is dead, so clean up in its place
         f"umount -l {_quote(mounts.scratch)}",
         f"rm -rf {_quote(mounts.home)}",
     ]
@@ -46,16 +46,16 @@ def setup_script(mounts: Mounts, fstab: Path, *, network: bool) -> str:
 
 
 def mounting_script(mounts: Mounts, fstab: Path, *, network: bool) -> str:
-    """Return what mounts the sandbox's root over the host's, in namespaces of its own.
+    """Return the script that mounts the sandbox's root over the host's, in its own namespaces.
 
-    It starts few programs, as these are what costs.
+    It starts few programs, because each one costs time.
     """
     root = mounts.root
     lines = ['fail() { echo "$1" >&2; exit 1; }']
     if mounts.made:
         lines.append(f"mount -n -t tmpfs -o mode=755 tmpfs {_quote(mounts.scratch)}")
         lines.append(f"mkdir {_quote(*mounts.made)}")
-    # Some of these mounts may fail and be missed; the checks are for the others.
+    # Some mounts are optional; the checks are for the others.
     lines.append(f"mount -n -i -a -T {_quote(fstab)}")
     for directory, paths in mounts.copied.items():
         lines.append(f"cp -dR --preserve=mode {_quote(*paths, directory)}")
@@ -96,7 +96,7 @@ class FirstProcess:
                 stdout=told,
                 stderr=errors,
                 env=tool_env(),
-                start_new_session=True,  # a Ctrl-C at the terminal is not for it
+                start_new_session=True,  # do not pass on a Ctrl-C at the terminal
             )
         try:
             with os.fdopen(ready, "rb", buffering=0) as answer:
@@ -112,13 +112,13 @@ class FirstProcess:
             raise
 
     def is_alive(self, patience_sec: float = 0) -> bool:
-        """Say whether it runs, giving it some time to be found dead."""
+        """Return whether it runs, waiting up to ``patience_sec`` for its end."""
         with suppress(subprocess.TimeoutExpired):
             self._waiter.wait(patience_sec)
         return self._waiter.poll() is None
 
     def stop(self) -> None:
-        """End it, and with it all that runs in its namespaces."""
+        """End it, and with it all processes in its namespaces."""
         if self._lifeline is not None:
             with suppress(BrokenPipeError):
                 os.write(self._lifeline, b"\n")
@@ -127,5 +127,5 @@ class FirstProcess:
         try:
             self._waiter.wait(_STOP_SEC)
         except subprocess.TimeoutExpired:
-            self._waiter.kill()  # unshare was told to take its child along
+            self._waiter.kill()  # unshare kills its child when it dies
             self._waiter.wait()

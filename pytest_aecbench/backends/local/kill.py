@@ -1,4 +1,4 @@
-"""Kill everything that came of a command or a sandbox."""
+"""Kill all processes of a command or a sandbox."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 __all__ = ["MARKER", "kill_marked", "kill_tree"]
 
-# The environment variable that ties a process to its sandbox and command: "<sandbox>.<number>".
+# The environment variable that names a process's sandbox and command: "<sandbox>.<number>".
 MARKER = "AECBENCH_COMMAND"
 
 _GIVE_UP_SEC = 1.0
 
 
 def kill_tree(root: int, *, marker: str, init: int | None = None) -> None:
-    """Kill the process ``root`` and all that came of it, by descent and by ``marker``.
+    """Kill the process ``root`` and all that it started, found by descent and by ``marker``.
 
-    With ``init``, the first process of a namespace that ``root`` waits outside of, also those of
-    its children that began no earlier than ``root`` and carry no marker: daemons with a clean
-    slate. There ``root`` ends by itself: killed, it would leave its child to whoever reaps on the
-    host, if anyone does, and the namespace could not end before that.
+    ``init`` is the first process of a namespace in which ``root`` waits for a child. Its other
+    children that started no earlier than ``root`` and have no marker are killed too: they are
+    daemons that cleared their environment. ``root`` then ends by itself. If it were killed, its
+    child would have to be reaped by the host's init, and the namespace could not end before that.
     """
     first = _processes().get(root)
 
@@ -43,9 +43,9 @@ def kill_tree(root: int, *, marker: str, init: int | None = None) -> None:
     _kill_all(chosen)
     with suppress(ProcessLookupError, PermissionError):
         if init is not None:
-            os.kill(root, signal.SIGCONT)  # it stops when its child does
+            os.kill(root, signal.SIGCONT)  # it stops when its child stops
             _await_end(root)
-        os.killpg(root, signal.SIGKILL)  # all that can be done where there is no /proc
+        os.killpg(root, signal.SIGKILL)  # finds some of them without /proc
 
 
 def _await_end(pid: int) -> None:
@@ -55,7 +55,7 @@ def _await_end(pid: int) -> None:
 
 
 def kill_marked(sandbox: str) -> None:
-    """Kill every process whose marker says it was started for ``sandbox``."""
+    """Kill every process whose marker names ``sandbox``."""
 
     def chosen() -> set[int]:
         table = _processes()
@@ -66,7 +66,7 @@ def kill_marked(sandbox: str) -> None:
 
 
 def _kill_all(chosen: Callable[[], set[int]]) -> None:
-    """Kill until none are left, since one that forks meanwhile leaves a child to find."""
+    """Kill until no process is left, because one may fork meanwhile."""
     give_up = time.monotonic() + _GIVE_UP_SEC
     while time.monotonic() < give_up and (pids := chosen()):
         for pid in pids:
@@ -80,14 +80,14 @@ class _Process(NamedTuple):
 
 
 def _processes() -> dict[int, _Process]:
-    """Return the living processes of this machine; none where there is no /proc."""
+    """Return the living processes of this machine; none without /proc."""
     table = {}
     proc = Path("/proc")
-    # Not a glob for the files in them, which raises when a process ends meanwhile.
+    # Not a glob for the files in them, which raises if a process ends meanwhile.
     for directory in proc.iterdir() if proc.is_dir() else ():
         with suppress(OSError, ValueError):
             pid = int(directory.name)
-            # The name, in parentheses, may hold anything; the fields after it are plain.
+            # The name, in parentheses, may contain anything; the fields after it are plain.
             text = (directory / "stat").read_text(errors="replace")
             fields = text.rpartition(")")[2].split()
             if fields[0] not in "ZX":

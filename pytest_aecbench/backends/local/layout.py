@@ -1,4 +1,4 @@
-"""Which directories of the host stand for which paths of a local sandbox."""
+"""The layout of a local sandbox: which directory of the host is at which path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Layout"]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One sandbox's directories; ``home`` is its own and holds all but its workspace."""
+    """One sandbox's directories; ``home`` contains all of them except its workspace."""
 
     home: Path
     workspace: Path
@@ -30,7 +30,7 @@ class Layout:
 
     @property
     def directories(self) -> dict[PurePosixPath, Path]:
-        """The host's directory for each path; an alias of ``/workspace`` where there is one."""
+        """The host's directory for each path, with an alias of ``/workspace`` if there is one."""
         found = {root: self.home / root.name for root in ROOTS}
         found[WORKSPACE] = self.workspace
         if not any(self.workdir.is_relative_to(root) for root in ROOTS):
@@ -38,7 +38,7 @@ class Layout:
         return found
 
     def locate(self, path: str) -> tuple[Path, tuple[str, ...]] | None:
-        """Return the host's directory that holds ``path`` and the rest of the way to it."""
+        """Return the host's directory that contains ``path``, and the path's remaining parts."""
         target = absolute(path)
         for root, directory in self.directories.items():
             if target.is_relative_to(root):
@@ -46,5 +46,5 @@ class Layout:
         return None
 
     def remove(self) -> None:
-        """Remove the home, however it was left."""
+        """Remove the home, also a read-only one."""
         remove_tree(self.home)

@@ -1,4 +1,4 @@
-"""What a namespace sandbox mounts: its own view of the host's file system, as lines of an fstab."""
+"""The mounts of a namespace sandbox, as lines of an fstab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEVICE_LINKS = {
     "stdin": "/proc/self/fd/0",
     "stdout": "/proc/self/fd/1",
 }
-# Where root could change the whole machine, capabilities or not.
+# Files through which root could change the whole machine, even without capabilities.
 _READ_ONLY_PROC = ("bus", "irq", "sys", "sysrq-trigger")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  (a place to mount, not one to write to)
 _TEMPORARY = {"/run": "755", "/tmp": "1777", "/var/tmp": "1777"}  # noqa: S108  (likewise)
@@ -37,7 +37,7 @@ class Mounts:
     """The mounts of one sandbox.
 
     With ``overlay``, the host's files are the lower layer of a file system whose changes vanish;
-    without, they are bound read-only. ``hidden`` paths are covered by something empty.
+    without, they are bound read-only. ``hidden`` paths are covered by empty files or directories.
     """
 
     def __init__(self, layout: Layout, *, overlay: bool, hidden: Iterable[Path]) -> None:
@@ -47,7 +47,7 @@ class Mounts:
         self.fstab: list[str] = []
         self.made: list[Path] = []  # directories in the scratch file system
         self.copied: dict[Path, list[str]] = {}  # directory: links and devices to put there
-        self.same: list[tuple[Path, Path]] = []  # pairs that are one file once all is mounted
+        self.same: list[tuple[Path, Path]] = []  # pairs that are one file after mounting
         self._host = _host_mounts()
         self._temporary = _temporary_directories()
 
@@ -72,7 +72,7 @@ class Mounts:
         self.fstab.append(f"{' '.join(escaped)},X-mount.mkdir 0 0")
 
     def _bind(self, source: Path, target: str, options: str) -> None:
-        """Bind what the sandbox cannot do without, and have it checked."""
+        """Bind a path that the sandbox needs, and check it after mounting."""
         self._add(source, target, "none", options)
         self.same.append((Path(f"{self.root}{target}"), source))
 
@@ -80,7 +80,7 @@ class Mounts:
         self.made.append(self.root)
         self._overlay("/")
         for mount in self._further_mounts():
-            # Where no overlay can be put on it, it is at least there.
+            # Stays visible if the overlay on it fails.
             self._add(mount.path, mount.path, "none", f"bind,ro{mount.locked}")
             if _is_directory(mount.path) and not re.search(r"[,:\\]", mount.path):
                 self._overlay(mount.path)
@@ -91,7 +91,7 @@ class Mounts:
         self._add("overlay", path, "overlay", f"lowerdir={path},upperdir={upper},workdir={work}")
 
     def _mount_own_devices(self) -> None:
-        """Mount the kernel's file systems as containers have them."""
+        """Mount the kernel's file systems as in containers."""
         links = self.home / "dev"
         links.mkdir()
         for name, target in _DEVICE_LINKS.items():
@@ -112,7 +112,7 @@ class Mounts:
             self._add(f"{self.root}/proc/{name}", f"/proc/{name}", "none", "bind,ro")
 
     def _bind_host(self, workdir: str) -> None:
-        """Bind what the host's root holds, and what lies beside the way to a new ``workdir``."""
+        """Bind the directories of the host's root, and the siblings of a new ``workdir``."""
         taken = (*_KERNEL, *self._temporary)
         levels = ["/"]
         if not _is_directory(workdir) and not _is_below(workdir, self._temporary):
@@ -139,7 +139,7 @@ class Mounts:
         self._add(path, path, "none", f"rbind,ro{locked}")
 
     def _further_mounts(self) -> list[_HostMount]:
-        """The host's mounts, less its root and what the sandbox has of its own."""
+        """Return the host's mounts except its root and those that the sandbox replaces."""
         own = (*_KERNEL, *self._temporary)
         return [
             m
@@ -148,7 +148,7 @@ class Mounts:
         ]
 
     def _keep(self, needed: Iterable[str], covered: Iterable[str]) -> None:
-        """Bring back what lies below ``covered`` directories and is needed all the same."""
+        """Mount needed paths again that are below ``covered`` directories."""
         for path in needed:
             if _is_below(path, covered):
                 self._add(path, path, "none", "bind,ro")
@@ -180,7 +180,7 @@ class _HostMount(NamedTuple):
 
     @property
     def locked(self) -> str:
-        """The options that a bind in a user namespace may not drop."""
+        """The options that a bind in a user namespace has to keep."""
         return "".join(f",{o}" for o in ("nodev", "noexec", "nosuid") if o in self.options)
 
 
@@ -195,21 +195,21 @@ def _host_mounts() -> list[_HostMount]:
 
 
 def _temporary_directories() -> dict[str, str]:
-    """Return the directories that every sandbox has empty and its own, with their modes."""
+    """Return the directories that are empty in every sandbox, with their modes."""
     found = {**_TEMPORARY, tempfile.gettempdir(): "1777"}
     real = {os.path.realpath(path): mode for path, mode in found.items()}
     return {path: mode for path, mode in real.items() if not _is_below(path, real)}
 
 
 def _needed_directories() -> list[str]:
-    """Return where programs are found and this Python lives, and how names are resolved."""
+    """Return the directories of programs, of this Python and of name resolution."""
     found = {sys.prefix, sys.base_prefix, str(Path("/etc/resolv.conf").resolve().parent)}
     found |= {path for path in os.get_exec_path() if path.startswith("/")}
     return sorted(path for path in found if not _is_below(path, found) and _is_directory(path))
 
 
 def _is_directory(path: str) -> bool:
-    """Say whether ``path`` is a directory that this user can reach."""
+    """Return whether ``path`` is a directory that this user can reach."""
     with suppress(OSError):
         return stat.S_ISDIR(Path(path).stat().st_mode)
     return False

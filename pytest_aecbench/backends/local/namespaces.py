@@ -1,11 +1,11 @@
-"""A local sandbox in Linux namespaces of its own, made with util-linux and bash alone.
+"""A local sandbox in its own Linux namespaces, made with only util-linux and bash.
 
-Its first process sets up the mounts, then waits on a pipe whose other end this process holds:
-when that closes, however this process ends, everything in the sandbox is killed and removed.
+Its first process sets up the mounts, then waits on a pipe whose other end this process holds.
+When the pipe closes, even because this process died, the whole sandbox is killed and removed.
 
 The first process keeps the host's root; the sandbox's root is mounted over it. A command enters at
-the host's root, gives up its capabilities there, and only then steps up to the sandbox's root: an
-agent may have replaced any program in the sandbox, and none of them is to run with more.
+the host's root, drops its capabilities there, and only then moves to the sandbox's root, because
+an agent may have replaced any program in the sandbox.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Kind", "NamespaceSandbox", "probe"]
 
 _TOOLS = ("bash", "cp", "env", "mkdir", "mount", "nsenter", "setpriv", "unshare")
-# What containers leave to root by default, less the making of devices.
+# Docker's default capabilities of root, except making devices.
 _CAPABILITIES = (
     "-all,+audit_write,+chown,+dac_override,+fowner,+fsetid,+kill,+net_bind_service,+net_raw,"
     "+setfcap,+setgid,+setpcap,+setuid,+sys_chroot"
@@ -55,7 +55,7 @@ _ENTER = {"root": "--root"} | {f"ns/{space}": flag for space, flag in _NAMESPACE
 
 
 class Kind(NamedTuple):
-    """How sandboxes are made on this host."""
+    """The way in which sandboxes are made on this host."""
 
     overlay: bool
     user_namespace: bool
@@ -64,7 +64,7 @@ class Kind(NamedTuple):
 class NamespaceSandbox:
     """One running sandbox."""
 
-    rewrite = None  # its paths are as its commands have them
+    rewrite = None  # paths are the same inside and outside of commands
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class NamespaceSandbox:
         self._first = FirstProcess([*self._unshare, str(setup)], layout.home / "setup.log")
         self._descriptors: dict[str, int] = {}
         try:
-            # Kept open, since the number of a process may come to mean another one.
+            # Kept open, because a process's number may be used again.
             for name in ("root", *(f"ns/{space}" for space in spaces)):
                 self._descriptors[name] = os.open(f"/proc/{self._first.pid}/{name}", os.O_RDONLY)
         except OSError as error:
@@ -98,12 +98,12 @@ class NamespaceSandbox:
             raise LaunchError(f"local: the sandbox died at once; {error.strerror}") from None
 
     def default_home(self, user: str | None) -> str:
-        """Return where commands have their home directory: one that they can write to."""
+        """Return a home directory that commands can write to."""
         root_at_home = self._kind.overlay and self._ids(user) == (0, 0)
         return "/root" if root_at_home else "/tmp"  # noqa: S108  (the sandbox's own)
 
     def check_alive(self, patience_sec: float = 0) -> None:
-        """Raise SandboxGone when its first process has ended."""
+        """Raise SandboxGone if its first process has ended."""
         if not self._first.is_alive(patience_sec):
             raise SandboxGone("local: the sandbox has died; its first process is gone")
 
@@ -144,7 +144,7 @@ class NamespaceSandbox:
         marker = f"{self.layout.home.name}.{next(self._commands)}"
         argv = [
             *self._enter("root", "ns/mnt", "ns/net", "ns/pid", "ns/user"),
-            *_step_up(cwd, {MARKER: marker, **env}, ids),
+            *_enter_root(cwd, {MARKER: marker, **env}, ids),
             *(_tool("bash"), *arguments),
         ]
         kill = partial(kill_tree, marker=marker, init=self._first.pid)
@@ -161,11 +161,11 @@ class NamespaceSandbox:
         return result
 
     def reentry(self, env: Mapping[str, str], cwd: str | None, user: str | None) -> list[str]:
-        """Return what a command line starts with to run in a sandbox like this one, made anew."""
-        words = _step_up(cwd or str(self.layout.workdir), env, self._ids(user))
+        """Return the start of a command line that runs in a new sandbox like this one."""
+        words = _enter_root(cwd or str(self.layout.workdir), env, self._ids(user))
         log = shlex.quote(str(self.layout.home / "rerun.log"))
         lines = [
-            f"exec 3>&2 2>{log}",  # some mounts may fail, which is nobody's concern
+            f"exec 3>&2 2>{log}",  # optional mounts may fail
             f"trap 'tail -n 1 {log} >&3' EXIT",
             self._mounting,
             "trap - EXIT; exec 2>&3 3>&-",
@@ -188,13 +188,13 @@ class NamespaceSandbox:
                 raise BackendError(
                     f"user: {user!r} is not available without root; use 'root' or none"
                 )
-            self.layout.workspace.chmod(0o777)  # nothing else made it theirs, as an image would
+            self.layout.workspace.chmod(0o777)  # there is no image that gave it to the user
         return ids
 
     def kill_all(self) -> None:
-        """Kill every process in the sandbox but its first, and wait until they are gone."""
+        """Kill every process in the sandbox except its first, and wait for their end."""
         self.check_alive()
-        # Signals to -1 reach all of the sender's namespace except its first process and itself.
+        # A signal to -1 reaches all of the sender's namespace except its first process and itself.
         script = "while kill -9 -1 2>/dev/null; do :; done"
         argv = [*self._enter("ns/pid", "ns/user"), _tool("bash"), "-c", script]
         done = run(argv, env=tool_env(), kill=_kill_one, timeout_sec=_CLEAR_SEC)
@@ -205,7 +205,7 @@ class NamespaceSandbox:
             )
 
     def place(self, path: str, source: Path) -> None:
-        """Put a copy of ``source`` at ``path``, in place of what is there."""
+        """Replace ``path`` by a copy of ``source``."""
         located = self.layout.locate(path)
         if located:
             place(*located, source)
@@ -213,7 +213,7 @@ class NamespaceSandbox:
             self._unpack(absolute(path), source)
 
     def _unpack(self, target: PurePosixPath, source: Path) -> None:
-        """Place outside the sandbox's own directories, by its own means and with its own rights."""
+        """Unpack ``source`` with the sandbox's own tools, outside its own directories."""
         script = 'rm -rf -- "$0" && mkdir -p -- "$1" && tar -xf - --no-same-owner -C "$1"'
         with tempfile.TemporaryFile() as archive:
             try:
@@ -234,18 +234,18 @@ class NamespaceSandbox:
             raise TransferError(f"{source}: cannot be placed at {target}; {reason[0]}")
 
     def close(self) -> None:
-        """End everything in the sandbox."""
+        """End all processes in the sandbox."""
         self._first.stop()
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
 
 
-def _step_up(cwd: str, env: Mapping[str, str], ids: tuple[int, int]) -> list[str]:
-    """Return what gives up capabilities at the host's root and goes on at the sandbox's."""
+def _enter_root(cwd: str, env: Mapping[str, str], ids: tuple[int, int]) -> list[str]:
+    """Return the command that drops capabilities at the host's root and enters the sandbox's."""
     return [
         *(_tool("setpriv"), "--ambient-caps=-all", "--inh-caps=-all"),
         f"--bounding-set={_CAPABILITIES}",
-        # Beyond the host's root, "/.." is what is mounted over it.
+        # "/.." at the host's root is the file system mounted over it.
         *(_tool("nsenter"), "--root=/..", "--wd=/..", *_as_user(ids)),
         *("env", "-i", "-C", cwd, "--"),
         *(f"{name}={value}" for name, value in env.items()),
@@ -268,7 +268,7 @@ def _tool(name: str) -> str:
 
 @functools.cache
 def probe() -> Kind | str:
-    """Return how sandboxes can be made here, or why they cannot: one is started to see."""
+    """Return how sandboxes can be made here, or why they cannot, after starting one."""
     missing = [name for name in _TOOLS if not find_tool(name)]
     if sys.platform != "linux" or missing:
         return f"{', '.join(missing)} not installed" if missing else "this is not Linux"

@@ -1,4 +1,4 @@
-"""Run the last command of a sandbox that was kept once more, by hand."""
+"""The ``rerun`` script of a kept local sandbox, which runs its last command again."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _RESULTS = "/logs/verifier"
 
 
 def verifies(request: BackendExecutionRequest | None) -> bool:
-    """Say whether the request is a verifier's, which starts with no results."""
+    """Return whether the request is a verifier's, which starts with no results."""
     return request is not None and _RESULTS in request.uploads
 
 
 def rerun_script(
     sandbox: NamespaceSandbox | RewritingSandbox, request: BackendExecutionRequest | None
 ) -> str:
-    """Return a script that runs the request's command again, or the words it is given.
+    """Return a script that runs the request's command again, or the command given to it.
 
     A verifier starts with no results, as it did the first time, and its reward is shown.
     """

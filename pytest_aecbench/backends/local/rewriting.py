@@ -1,6 +1,6 @@
-"""A local sandbox without namespaces: its paths are rewritten in all that goes in.
+"""A local sandbox without namespaces: its paths are rewritten in commands and files.
 
-For hosts that give no mount namespaces. It keeps well-meant commands apart, and no more than that.
+For hosts without mount namespaces. It separates well-meant commands, but is not a security barrier.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _STRING_PREFIX = re.compile(r"(?<![\w$])(?:[bfru]|[bf]r|r[bf])$", re.IGNORECASE)
 _SHORT_OPTION = re.compile(r"(?:^|[\s\"'=(,])-\w$")
 _PREFIX_PATTERN = re.compile(r"\$\{\w+##?$")
-# Runs beside a sandbox: when the process that holds the other end of its pipe has died, it kills
-# what carries the marker and removes what nobody else will remove any more.
+# Runs beside a sandbox. When the process that holds the other end of its pipe has died, it kills
+# the processes with the marker and removes the home in that process's place.
 _WATCH = """
 trap '' HUP INT TERM
 read -r
@@ -54,7 +54,7 @@ rm -rf "$2"
 
 
 class Rewriter:
-    """Puts the host's paths where a text has the sandbox's."""
+    """Replaces the sandbox's paths in a text by the host's."""
 
     def __init__(self, places: Mapping[PurePosixPath, Path]) -> None:
         self._places = {str(path): str(place) for path, place in places.items()}
@@ -73,11 +73,11 @@ class Rewriter:
 
 
 def _begins_path(before: str) -> bool:
-    """Say whether a path that follows ``before`` is one of its own, not the end of another."""
+    """Return whether a path after ``before`` starts there, and is not the end of another."""
     last, outer = before[-1:], before[:-1]
     if last and last in "\"'":
         closing = re.search(r"[\w})]$", outer) and not _STRING_PREFIX.search(outer)
-        return not closing  # "$DIR"/tests ends another, f"/tests" does not
+        return not closing  # "$DIR"/tests ends another path, f"/tests" does not
     if last.isalnum() or last == "_":
         return bool(_SHORT_OPTION.search(before))  # -I/workspace/include
     if last == "#":
@@ -96,16 +96,16 @@ class RewritingSandbox:
         self._groups: set[int] = set()
         if not _SHELL_SAFE.fullmatch(str(layout.home)):
             raise LaunchError(
-                f"TMPDIR: {str(layout.home.parent)!r} cannot stand unquoted in a command; "
+                f"TMPDIR: {str(layout.home.parent)!r} would need quotes in a command; "
                 "use a path of letters, digits and -_./"
             )
         (layout.home / "tmp").mkdir()
-        places = {path: self._speakable(place) for path, place in layout.directories.items()}
+        places = {path: self._shell_safe_path(place) for path, place in layout.directories.items()}
         self.rewrite = Rewriter(places)
         self._watcher = self._watch() if sys.platform == "linux" else None
 
-    def _speakable(self, place: Path) -> Path:
-        """Return a path for ``place`` that can stand unquoted in a command."""
+    def _shell_safe_path(self, place: Path) -> Path:
+        """Return a path for ``place`` that needs no quotes in a command."""
         if _SHELL_SAFE.fullmatch(str(place)):
             return place
         link = self.layout.home / "workspace"
@@ -126,7 +126,7 @@ class RewritingSandbox:
         )
 
     def default_home(self, user: str | None) -> str:
-        """Return where commands have their home directory."""
+        """Return the home directory of commands."""
         return str(self.layout.home / "tmp")
 
     def execute(
@@ -163,7 +163,7 @@ class RewritingSandbox:
         return {"TMPDIR": str(self.layout.home / "tmp"), **rewritten}
 
     def reentry(self, env: Mapping[str, str], cwd: str | None, user: str | None) -> list[str]:
-        """Return what a command line starts with to run as if in this sandbox."""
+        """Return the start of a command line that runs as if in this sandbox."""
         directory = self._host_path(cwd or str(self.layout.workdir))
         variables = [f"{name}={value}" for name, value in self._rewritten(env).items()]
         bash = find_tool("bash") or "bash"
@@ -177,16 +177,16 @@ class RewritingSandbox:
     def kill_all(self) -> None:
         """Kill every process that was started here."""
         kill_marked(self.layout.home.name)
-        if sys.platform != "linux":  # groups are all that can be found, and may be long gone
+        if sys.platform != "linux":  # only groups can be found there, and they may be long gone
             while self._groups:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._groups.pop(), signal.SIGKILL)
 
     def check_alive(self) -> None:
-        """Nothing keeps it alive, so nothing lets it die."""
+        """Do nothing, because no process keeps this sandbox alive."""
 
     def place(self, path: str, source: Path) -> None:
-        """Put a rewritten copy of ``source`` at ``path``, in place of what is there."""
+        """Replace ``path`` by a rewritten copy of ``source``."""
         located = self.layout.locate(path)
         if located is None:
             roots = ", ".join(sorted(map(str, self.layout.directories)))

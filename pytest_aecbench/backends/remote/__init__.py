@@ -1,4 +1,4 @@
-"""What all backends that rent sandboxes from a vendor share; each vendor adds its own calls."""
+"""Backends that rent sandboxes from a vendor: their shared code, and the calls of a vendor."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pytest_aecbench.backends import (
     TrialHandle,
 )
 from pytest_aecbench.backends.remote.box import Box
-from pytest_aecbench.backends.remote.calls import bounded, patiently
+from pytest_aecbench.backends.remote.calls import bounded, retry
 from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone
 from pytest_aecbench.host import slots
-from pytest_aecbench.host.homes import left_homes, make_home, remove_tree
+from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
 from pytest_aecbench.tasks.dockerfile import read_dockerfile, working_directory
 
@@ -47,7 +47,7 @@ _EXPIRY_MARGIN_SEC = 900
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a task's sandboxes are made of, as its ``task.toml`` and its Dockerfile say."""
+    """A task's image and resources, read from its ``task.toml`` and Dockerfile."""
 
     task_dir: Path
     docker_image: str | None
@@ -61,12 +61,12 @@ class Environment:
 
     @property
     def context(self) -> Path:
-        """The directory that images are built from."""
+        """The build context of images."""
         return self.task_dir / "environment"
 
     @classmethod
     def read(cls, task_dir: Path) -> Environment:
-        """Read both; raises BuildError where there is nothing to build."""
+        """Read both; raise BuildError if there is nothing to build."""
         config = read_environment(task_dir)
         path = task_dir / "environment/Dockerfile"
         if (task_dir / "environment/docker-compose.yaml").exists():
@@ -91,28 +91,28 @@ class Environment:
 
 
 class Rented(NamedTuple):
-    """A sandbox as its vendor lists it."""
+    """A sandbox in its vendor's list."""
 
     sandbox_id: str
     labels: Mapping[str, str]
 
 
 class Vendor(Protocol):
-    """What is asked of a vendor, each a call or two of its SDK.
+    """The calls of a vendor's SDK that a backend needs.
 
-    Errors are ours: ``Busy`` for what may be tried again since nothing has happened, ``Lost`` where
-    nobody knows, SandboxGone, SettingsError for a key that is missing or refused, and the others.
+    They raise our errors: ``Busy`` if the call had no effect and may be repeated, ``Lost`` if its
+    effect is unknown, SandboxGone, SettingsError for a missing or refused key, and the others.
     """
 
     name: str
     concurrency: int
 
     def check(self) -> str:
-        """Raise SettingsError or LaunchError when no sandbox could be rented; else describe it."""
+        """Return a description; raise SettingsError or LaunchError if nothing can be rented."""
         ...
 
     def refusal(self, limits: Limits) -> str | None:
-        """Return why a sandbox with these limits cannot be had, or None."""
+        """Return why the vendor refuses a sandbox with these limits, or None."""
         ...
 
     def unenforced(self) -> tuple[str, ...]:
@@ -126,11 +126,11 @@ class Vendor(Protocol):
     def create(
         self, image_ref: str, limits: Limits, labels: Mapping[str, str], lifetime_sec: int
     ) -> str:
-        """Start a sandbox that carries the labels and ends by itself; return its id."""
+        """Start a sandbox with the labels that ends by itself; return its id."""
         ...
 
     def run(self, sandbox_id: str, command: str, timeout_sec: float) -> str:
-        """Run a shell command as root to its end; return what it printed, whatever its exit."""
+        """Run a shell command as root; return its output, whatever its exit code."""
         ...
 
     def write(self, sandbox_id: str, path: str, file: IO[bytes]) -> None:
@@ -138,19 +138,19 @@ class Vendor(Protocol):
         ...
 
     def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
-        """Read a file; FileNotFoundError where there is none."""
+        """Yield a file's content; raise FileNotFoundError if there is no such file."""
         ...
 
     def is_running(self, sandbox_id: str) -> bool:
-        """Tell whether the sandbox is still there."""
+        """Return whether the sandbox still runs."""
         ...
 
     def kill(self, sandbox_id: str) -> None:
-        """End a sandbox; one that is gone is no error."""
+        """End a sandbox; do nothing if it is gone."""
         ...
 
     def rented(self) -> Iterable[Rented]:
-        """List the sandboxes that carry labels of ours."""
+        """Return the sandboxes with our labels."""
         ...
 
 
@@ -160,13 +160,13 @@ class _Sandbox(NamedTuple):
 
 
 class RemoteBackend:
-    """Trials in sandboxes of a vendor, which ``options`` are for.
+    """Runs trials in sandboxes of a vendor, configured by ``options``.
 
-    ``cpus`` and ``memory_mb`` go before what a task says.
+    ``cpus`` and ``memory_mb`` override a task's values.
     """
 
     make_vendor: Callable[[Mapping[str, object]], Vendor]
-    first_at_once = 10  # for vendors bound how fast sandboxes are started, too
+    first_at_once = 10  # vendors also limit how fast sandboxes are started
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class RemoteBackend:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> RemoteBackend:
-        """Make the backend that a run asked for."""
+        """Return the backend for a run's settings."""
         return cls(
             settings.backend_options,
             labels={f"{LABEL_PREFIX}experiment": settings.experiment_id},
@@ -206,28 +206,28 @@ class RemoteBackend:
         return self.vendor.concurrency
 
     def describe(self) -> str:
-        """Return one line on the vendor and on what it does not limit."""
+        """Return one line about the vendor and the limits that it does not enforce."""
         missing = ", ".join(self.vendor.unenforced())
         known = self._checked or self.vendor.check()
         return f"{known}{f'; no limit on {missing}' if missing else ''}"
 
     def preflight(self) -> None:
-        """Raise an error when no sandbox could be rented."""
-        self._checked = patiently(self.vendor.check)
+        """Raise an error if no sandbox can be rented."""
+        self._checked = retry(self.vendor.check)
 
     def build_environment(self, *, task_dir: Path) -> str:
-        """Build the image of the task's ``environment`` directory, unless it is there."""
+        """Build the image of the task's ``environment`` directory, unless it exists."""
         environment = Environment.read(task_dir)
         sizes = {name: value for name, value in self._sizes.items() if value is not None}
         environment = replace(environment, **sizes)  # type: ignore[arg-type]
-        image_ref = patiently(lambda: self.vendor.build(environment))
+        image_ref = retry(lambda: self.vendor.build(environment))
         self._environments[image_ref] = environment
         return image_ref
 
     def launch_trial(
         self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
     ) -> TrialHandle:
-        """Rent a sandbox; its working directory gets a copy of what ``workspace_dir`` holds."""
+        """Rent a sandbox; copy the contents of ``workspace_dir`` to its working directory."""
         if not workspace_dir.is_dir():
             raise LaunchError(
                 f"{self.name}: workspace_dir {str(workspace_dir)!r} is not a directory"
@@ -246,7 +246,7 @@ class RemoteBackend:
             EXPIRES_LABEL: str(int(time.time() + lifetime_sec + _EXPIRY_MARGIN_SEC)),
         }
         try:
-            sandbox_id = patiently(
+            sandbox_id = retry(
                 lambda: bounded(
                     lambda: self.vendor.create(image_ref, limits, labels, lifetime_sec),
                     _CREATE_SEC,
@@ -273,17 +273,17 @@ class RemoteBackend:
         return TrialHandle(self.name, sandbox_id)
 
     def _slow_down(self) -> None:
-        """Have fewer sandboxes at once for a while, in all runs of this machine."""
+        """Use fewer sandboxes at once for a while, in all runs on this machine."""
         now = slots.lower(self.name, self._concurrency)
-        self._notes.append(f"{self.name}: no sandbox for now; {now} at once for some minutes")
+        self._notes.append(f"{self.name}: is busy; {now} sandboxes at once for some minutes")
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
-        """Return what the vendor could not give at once, one line each."""
+        """Return a line for each time the vendor was too busy."""
         notes, self._notes = tuple(self._notes), []
         return notes
 
     def _forget(self, token: str) -> None:
-        """End a sandbox that may have been started though its start was not confirmed."""
+        """End a sandbox that may have been started although its start was not confirmed."""
         with suppress(BackendError):
             for rented in self.vendor.rented():
                 if rented.labels.get(_TOKEN_LABEL) == token:
@@ -302,7 +302,7 @@ class RemoteBackend:
             raise SandboxGone(f"{self.name}: sandbox {handle.handle_id!r} was removed") from None
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
-        """Bring ``/logs`` and then the working directory home, in place of ``workspace_dir``."""
+        """Copy ``/logs`` to the host, then replace ``workspace_dir`` by the working directory."""
         box, home = self._find(handle)
         logs, workspace = home / "logs", home / "workspace"
         for directory in (logs, workspace):
@@ -323,31 +323,31 @@ class RemoteBackend:
             self._kill(handle.handle_id)
 
     def _kill(self, sandbox_id: str) -> None:
-        patiently(
+        retry(
             lambda: bounded(
                 lambda: self.vendor.kill(sandbox_id),
                 _KILL_SEC,
                 f"{self.name}: the end of a sandbox",
             ),
-            and_when_lost=True,
+            on_lost=True,
         )
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
-        """End the sandboxes and remove the files that dead runs left; return the sandboxes' ids."""
-        for home in [] if dry_run else left_homes(self.name):
+        """End the sandboxes and remove the files of dead runs; return the sandboxes' ids."""
+        for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
-        left = [rented.sandbox_id for rented in patiently(self.vendor.rented) if _is_left(rented)]
+        left = [rented.sandbox_id for rented in retry(self.vendor.rented) if _is_abandoned(rented)]
         if not dry_run:
             for sandbox_id in left:
                 self._kill(sandbox_id)
         return sorted(left)
 
 
-def _is_left(rented: Rented) -> bool:
+def _is_abandoned(rented: Rented) -> bool:
     owner = Owner.from_labels(rented.labels)
     if owner is None:
         return False
     if owner.host == socket.gethostname():
         return owner.is_dead()
-    expires = rented.labels.get(EXPIRES_LABEL, "")  # all that can be told from another host
+    expires = rented.labels.get(EXPIRES_LABEL, "")  # the only evidence on another host
     return expires.isdecimal() and int(expires) < time.time()

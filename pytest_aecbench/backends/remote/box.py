@@ -1,4 +1,4 @@
-"""One rented sandbox: commands run in it, files go in and out, processes are killed."""
+"""One rented sandbox: run commands, copy files in and out, kill processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.remote.calls import Lost, bounded, patiently
+from pytest_aecbench.backends.remote.calls import Lost, bounded, retry
 from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
 from pytest_aecbench.backends.shared.archives import ArchiveWriter, sandbox_path, unpack
 from pytest_aecbench.backends.shared.output import OUTPUT_CAP
@@ -36,7 +36,7 @@ __all__ = ["Box"]
 _HALF = OUTPUT_CAP // 2
 _SPOOL = 16 * 1024 * 1024
 _TRANSFER_SEC = 600.0
-_MARGIN_SEC = 60.0  # for what a command needs before and after its own time
+_MARGIN_SEC = 60.0  # for the steps before and after the command itself
 _FOREVER_SEC = 7 * 24 * 3600.0
 _POLL_SEC = 1.0
 _REASONS = {
@@ -47,9 +47,9 @@ _REASONS = {
 
 @dataclass(eq=False)
 class Box:
-    """A running sandbox, in which commands run as ``user`` in ``workdir`` unless they say more.
+    """A running sandbox, in which commands run as ``user`` in ``workdir`` by default.
 
-    What ``workspace_dir`` holds is put in its working directory along with the first command.
+    The first request also copies ``workspace_dir`` to the working directory.
     """
 
     vendor: Vendor
@@ -59,28 +59,28 @@ class Box:
     env: Mapping[str, str]
     user: str = ""
     _since: str = ""
-    _is_furnished: bool = False
+    _is_prepared: bool = False
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run one command to completion."""
         if "\0" in request.command:
-            raise BackendError("command: holds a NUL character; a shell command cannot")
+            raise BackendError("command: contains a NUL character; remove it")
         if request.cwd is not None and not request.cwd.startswith("/"):
             raise BackendError(f"cwd: {request.cwd!r} is not absolute; start it with '/'")
         env = {"LANG": "C.UTF-8", **self.env, **request.env}
         check_environment(env)
         started = time.monotonic()
         seconds = None if request.timeout_sec is None else f"{request.timeout_sec:g}"
-        wanted = [
+        steps = [
             *(["kill"] if request.exclusive else []),
             *([] if request.cwd else ["make"]),
-            *([] if self._is_furnished else ["first"]),
+            *([] if self._is_prepared else ["first"]),
         ]
         user = self.user if request.user is None else request.user
         cwd = request.cwd or str(self.workdir)
         uploads = {sandbox_path(target): source for target, source in request.uploads.items()}
-        word = secrets.token_hex(16)
-        fields = [word, " ".join(wanted), self._since, seconds or "", user, str(self.workdir)]
+        nonce = secrets.token_hex(16)
+        fields = [nonce, " ".join(steps), self._since, seconds or "", user, str(self.workdir)]
         with tempfile.SpooledTemporaryFile(_SPOOL) as archive:
             self._pack(archive, uploads)
             parts = {
@@ -89,17 +89,17 @@ class Box:
                 "command": os.fsencode(request.command),
                 "env": _fields(*(f"{name}={value}" for name, value in env.items())),
             }
-            answer = self._ask(word, parts, request.timeout_sec, archive)
+            answer = self._ask(nonce, parts, request.timeout_sec, archive)
         if answer[0] == "failed":
             raise self._refused(" ".join(answer[1:]), user)
-        self._is_furnished = True
+        self._is_prepared = True
         _, code, timed, since, *streams = answer
         self._since = self._since or since
         stdout, stderr = (
-            self._stream(word, name, int(size), content)
+            self._stream(nonce, name, int(size), content)
             for name, size, content in (("out", *streams[:2]), ("err", *streams[2:]))
         )
-        if request.on_output:  # all at once, since it comes with the answer
+        if request.on_output:  # all at once, because it comes with the answer
             request.on_output((stdout + stderr).encode())
         return BackendExecutionResult(
             returncode=None if timed == "1" else int(code),
@@ -112,7 +112,7 @@ class Box:
 
     def _pack(self, archive: IO[bytes], uploads: Mapping[PurePosixPath, Path]) -> None:
         with closing(ArchiveWriter(archive)) as writer:
-            if not self._is_furnished:
+            if not self._is_prepared:
                 writer.add_contents(self.workdir, self.workspace_dir)
             for target, source in uploads.items():
                 writer.add(target, source)
@@ -125,13 +125,13 @@ class Box:
 
     def _ask(
         self,
-        word: str,
+        nonce: str,
         parts: Mapping[str, bytes],
         timeout_sec: float | None,
         archive: IO[bytes] | None = None,
     ) -> list[str]:
-        """Send a request, run its script, and return the words of the answer after the first."""
-        where = self._where(word)
+        """Send a request, run its script, and return the fields of its answer."""
+        where = self._where(nonce)
         with tempfile.SpooledTemporaryFile(_SPOOL) as file:
             with tarfile.open(fileobj=file, mode="w") as tar:
                 for name, data in parts.items():
@@ -144,21 +144,21 @@ class Box:
         begun = f"mkdir -m 700 {where} && echo >{where}/begun"
         unpacked = f"{begun} && tar -xf {where}.tar -C {where} && rm {where}.tar"
         command = f"{unpacked} && exec bash {where}/run {where} </dev/null"
-        said = self._dispatch(word, command, timeout_sec)
-        if answer := _answer(said, word):
+        said = self._dispatch(nonce, command, timeout_sec)
+        if answer := _answer(said, nonce):
             return answer
         if not self._is_running():
             raise SandboxGone(f"{self.vendor.name}: the sandbox is gone")
         shown = " ".join(said.split())[-300:]
         raise BackendError(
-            f"{self.vendor.name}: the command's end is not known; {shown or 'nothing was printed'}"
+            f"{self.vendor.name}: the command's result is unknown; {shown or 'nothing was printed'}"
         )
 
-    def _dispatch(self, word: str, command: str, timeout_sec: float | None) -> str:
-        """Send a command and return what it printed.
+    def _dispatch(self, nonce: str, command: str, timeout_sec: float | None) -> str:
+        """Run a command in the sandbox and return its output.
 
-        It is sent again only where it has not begun, and cannot begin twice, since it makes its
-        directory: where the connection is lost, its answer is waited for in a file.
+        It is sent again only if it has not begun. It cannot begin twice, because it makes its own
+        directory. If the connection is lost, its answer is read from a file.
         """
         seconds = (_FOREVER_SEC if timeout_sec is None else timeout_sec) + _MARGIN_SEC
         deadline = time.monotonic() + seconds
@@ -166,36 +166,36 @@ class Box:
         is_repeated = False
         while True:
             try:
-                said = patiently(
+                said = retry(
                     lambda: bounded(
                         lambda: self.vendor.run(self.sandbox_id, command, seconds),
                         seconds + _MARGIN_SEC,
                         what,
                     )
                 )
-                if not is_repeated or _answer(said, word):
+                if not is_repeated or _answer(said, nonce):
                     return said
                 error = Lost(f"{what}: had begun already")
             except Lost as lost:
                 error = lost
-            if self._has_begun(word):
-                return self._find_answer(word, deadline, error)
+            if self._has_begun(nonce):
+                return self._find_answer(nonce, deadline, error)
             if time.monotonic() > deadline:
                 raise error
             is_repeated = True
             time.sleep(_POLL_SEC)
 
-    def _has_begun(self, word: str) -> bool:
+    def _has_begun(self, nonce: str) -> bool:
         try:
-            self._read(f"{self._where(word)}/begun")
+            self._read(f"{self._where(nonce)}/begun")
         except FileNotFoundError:
             return False
         return True
 
-    def _find_answer(self, word: str, deadline: float, error: Lost) -> str:
+    def _find_answer(self, nonce: str, deadline: float, error: Lost) -> str:
         while True:
             with suppress(FileNotFoundError, Lost):
-                return b"".join(self._read(f"{self._where(word)}/done")).decode(errors="replace")
+                return b"".join(self._read(f"{self._where(nonce)}/done")).decode(errors="replace")
             if not self._is_running():
                 raise SandboxGone(f"{self.vendor.name}: the sandbox is gone; {error}") from None
             if time.monotonic() > deadline:
@@ -203,11 +203,11 @@ class Box:
             time.sleep(_POLL_SEC)
 
     def _is_running(self) -> bool:
-        return patiently(lambda: self.vendor.is_running(self.sandbox_id), and_when_lost=True)
+        return retry(lambda: self.vendor.is_running(self.sandbox_id), on_lost=True)
 
-    def _where(self, word: str) -> str:
-        """Return the request's directory in the sandbox; its name does not tell the word."""
-        return f"/tmp/.aecbench-{word[:8]}"  # noqa: S108  (the sandbox's own)
+    def _where(self, nonce: str) -> str:
+        """Return the request's directory in the sandbox, whose name does not reveal the nonce."""
+        return f"/tmp/.aecbench-{nonce[:8]}"  # noqa: S108  (the sandbox's own)
 
     def _write(self, path: str, file: IO[bytes]) -> None:
         def write() -> None:
@@ -215,54 +215,54 @@ class Box:
             self.vendor.write(self.sandbox_id, path, file)
 
         what = f"{self.vendor.name}: an upload"
-        patiently(lambda: bounded(write, _TRANSFER_SEC, what), and_when_lost=True)
+        retry(lambda: bounded(write, _TRANSFER_SEC, what), on_lost=True)
 
     def _read(self, path: str) -> Iterable[bytes]:
-        return patiently(
+        return retry(
             lambda: bounded(
                 lambda: list(self.vendor.read(self.sandbox_id, path)),
                 _TRANSFER_SEC,
                 f"{self.vendor.name}: a download",
             ),
-            and_when_lost=True,
+            on_lost=True,
         )
 
-    def _content(self, word: str, name: str, content: str) -> Iterable[bytes]:
-        """Return what a file of the answer holds: what the answer says itself, or the file."""
+    def _content(self, nonce: str, name: str, content: str) -> Iterable[bytes]:
+        """Return a file of the answer, which is in the answer itself if it is small."""
         if not content.startswith("="):
-            return self._read(f"{self._where(word)}/{name}")
+            return self._read(f"{self._where(nonce)}/{name}")
         try:
             return [base64.b64decode(content[1:], validate=True)]
         except binascii.Error:
-            raise Lost(f"{self.vendor.name}: an answer came in pieces") from None
+            raise Lost(f"{self.vendor.name}: the answer is incomplete") from None
 
-    def _stream(self, word: str, name: str, size: int, content: str) -> str:
-        data = b"".join(self._content(word, name, content))
+    def _stream(self, nonce: str, name: str, size: int, content: str) -> str:
+        data = b"".join(self._content(nonce, name, content))
         if size <= OUTPUT_CAP:
             return data.decode("utf-8", "replace")
         return joined_ends(data[:_HALF], data[-_HALF:], size - 2 * _HALF)
 
     def collect(self, logs: Path, workspace: Path) -> list[str]:
-        """Bring ``/logs`` and the working directory home; return what was left out."""
-        if not self._is_furnished:
+        """Copy ``/logs`` and the working directory to the host; return the entries left out."""
+        if not self._is_prepared:
             from pytest_aecbench.backends import BackendExecutionRequest
 
             self.execute(BackendExecutionRequest(":", timeout_sec=_TRANSFER_SEC))
-        word = secrets.token_hex(16)
-        request = _fields(word, str(self.workdir))
-        answer = self._ask(word, {"run": COLLECT.encode(), "request": request}, _TRANSFER_SEC)
+        nonce = secrets.token_hex(16)
+        request = _fields(nonce, str(self.workdir))
+        answer = self._ask(nonce, {"run": COLLECT.encode(), "request": request}, _TRANSFER_SEC)
         if answer[0] == "failed":
             raise TransferError(f"{self.vendor.name}: nothing can be collected; {answer[1:]}")
         skipped = []
         for directory, content in zip((logs, workspace), answer[1:], strict=True):
-            found = unpack(self._content(word, f"{directory.name}.tar", content), directory)
+            found = unpack(self._content(nonce, f"{directory.name}.tar", content), directory)
             skipped += [f"{directory.name}/{what}" for what in found]
         return skipped
 
 
-def _answer(said: str, word: str) -> list[str]:
-    """Return the words of the line that starts with ``word``; none where there is no such line."""
-    lines = [line for line in said.splitlines() if line.startswith(f"{word} ")]
+def _answer(said: str, nonce: str) -> list[str]:
+    """Return the fields of the line that starts with ``nonce``; none without such a line."""
+    lines = [line for line in said.splitlines() if line.startswith(f"{nonce} ")]
     return lines[-1].split(" ")[1:] if lines else []
 
 

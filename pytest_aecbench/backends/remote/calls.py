@@ -1,4 +1,4 @@
-"""Calls to a vendor: each under a deadline of ours, and again only where that is safe."""
+"""Calls to a vendor: each with a deadline, and repeated only if that is safe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_aecbench.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Busy", "Lost", "bounded", "patiently"]
+__all__ = ["Busy", "Lost", "bounded", "retry"]
 
 _T = TypeVar("_T")
 
@@ -31,21 +31,21 @@ class Busy(BackendError):  # noqa: N818  (a state)
 
 
 class Lost(BackendError):  # noqa: N818  (a state)
-    """The connection failed after the call was sent, so that nobody knows what came of it."""
+    """The connection failed after the call was sent, so its effect is unknown."""
 
 
 def bounded(call: Callable[[], _T], timeout_sec: float, what: str) -> _T:
-    """Return what the call does, or raise Lost when that takes too long.
+    """Return the call's result, or raise Lost if it takes too long.
 
-    It runs in a thread of its own: some vendors' clients would use SIGALRM on the main one, and
-    none of them can be interrupted.
+    It runs in its own thread, because some vendors' clients use SIGALRM on the main one and none
+    of them can be interrupted.
     """
     answers: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:
         try:
             answers.put((call(), None))
-        except BaseException as error:  # noqa: BLE001  (raised again by whoever waits)
+        except BaseException as error:  # noqa: BLE001  (raised again in the waiting thread)
             answers.put((None, error))
 
     threading.Thread(target=run, name="aec-call", daemon=True).start()
@@ -58,15 +58,15 @@ def bounded(call: Callable[[], _T], timeout_sec: float, what: str) -> _T:
     return answer  # type: ignore[return-value]
 
 
-def patiently(
+def retry(
     call: Callable[[], _T],
     *,
-    and_when_lost: bool = False,
+    on_lost: bool = False,
     on_busy: Callable[[], object] | None = None,
 ) -> _T:
-    """Repeat a call while the vendor is busy; one that changes nothing, also when it is lost.
+    """Repeat a call while the vendor is busy; with ``on_lost``, also when its effect is unknown.
 
-    ``on_busy`` is told once that the vendor was.
+    ``on_busy`` is called once, the first time the vendor is busy.
     """
     deadline = time.monotonic() + PATIENCE_SEC
     wait = FIRST_WAIT_SEC
@@ -82,7 +82,7 @@ def patiently(
                 raise
         except Lost:
             pause = wait
-            if not and_when_lost or time.monotonic() + pause > deadline:
+            if not on_lost or time.monotonic() + pause > deadline:
                 raise
         time.sleep(pause)
         wait = min(wait * 2, _LONGEST_WAIT_SEC)

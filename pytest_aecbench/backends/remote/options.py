@@ -1,4 +1,4 @@
-"""The settings of one vendor, as its table in a configuration file gives them."""
+"""The options of one vendor, from the table ``compute.<vendor>`` of a configuration file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS = {
 def read_options(
     vendor: str, given: Mapping[str, object], kinds: Mapping[str, type]
 ) -> dict[str, Any]:
-    """Check what was given; the table is named ``compute.<vendor>``.
+    """Return the options of ``compute.<vendor>`` after checking them.
 
     Raises:
         SettingsError: a key or a value is wrong.

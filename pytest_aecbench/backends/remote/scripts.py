@@ -1,7 +1,7 @@
 """The shell scripts that run inside a rented sandbox, as root.
 
-They need bash, tar and coreutils. All that a request holds comes in files, since what a vendor is
-told to run may be seen and kept by others.
+They need bash, tar and coreutils. Requests come in files, because a vendor may log the commands
+that it runs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pytest_aecbench.backends.shared.shell import CLEAR
 
 __all__ = ["COLLECT", "RUN"]
 
-# What both begin with. A script gets the directory of its request, in which the file ``request``
-# holds fields that NUL ends. Answers are one line that starts with the request's secret word.
+# The common beginning of both. A script gets the directory of its request, where the file
+# ``request`` has fields ended by NUL. An answer is one line that starts with the request's nonce.
 _COMMON = r"""
 dir=$1
 cd -- "$dir" || exit 125
@@ -20,11 +20,11 @@ path=$PATH
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 inline=150000
 
-# Prints the line that the client waits for, and keeps it for one that lost its connection.
+# Prints the line that the client waits for, and stores it for a client that lost its connection.
 answer() { printf '%s\n' "$*" >.done && mv .done done && cat done; }
-fail() { answer "$word" failed "$1"; exit 125; }
+fail() { answer "$nonce" failed "$1"; exit 125; }
 
-# Prints files as one word each: their content where they are small, else their size.
+# Prints one word per file: its content if it is small, else its size.
 content() {
   local file
   for file; do
@@ -33,29 +33,30 @@ content() {
   done
 }
 
-# Makes what every sandbox has.
-furnish() {
+# Makes the directories that every sandbox has.
+prepare() {
   (umask 0; mkdir -p /logs/agent /logs/verifier)
   mkdir -p /tests "$workdir"
   [[ -e /workspace || -L /workspace ]] || ln -s "$workdir" /workspace
 }
 """
 
-# Runs one command. The fields: a secret word; what is wanted ("kill" all that earlier requests
-# left, "make" the working directory, "first" of all make what every sandbox has); since when
-# processes are ours; seconds until the deadline, or none; user; the image's working directory; the
-# working directory; the paths that ``archive`` replaces and an empty one. ``command`` and ``env``
-# are files, too. Answers "ended <exit code> <timed out> <start time> <stdout> <stderr>".
+# Runs one command. The fields: a nonce; the steps ("kill" all processes of earlier requests,
+# "make" the working directory, "first" make the directories that every sandbox has); the start
+# time from which processes are ours; seconds until the deadline, or none; user; the image's
+# working directory; the working directory; the paths that ``archive`` replaces and an empty one.
+# ``command`` and ``env`` are files, too. Answers "ended <exit code> <timed out> <start time>
+# <stdout> <stderr>".
 RUN = (
     _COMMON
     + r"""
 {
-  field word; field wanted; field since; field seconds; field user; field workdir; field cwd
+  field nonce; field steps; field since; field seconds; field user; field workdir; field cwd
   targets=()
   while field target && [[ $target ]]; do targets+=("$target"); done
 } <request
 
-# Prints when a process started, in ticks since the machine did, and its parent.
+# Reads the fields of a process: its parent, and its start time in ticks since boot.
 status() {
   local stat=
   { IFS= read -rd '' stat; } 2>/dev/null <"/proc/$1/stat"
@@ -66,7 +67,7 @@ status() {
 status $$
 started=${fields[19]}
 
-# Kills all that started no earlier than that, except this process and those it descends from.
+# Kills all processes that started no earlier than $1, except this one and its ancestors.
 sweep() {
   local spared=" 1 $$ " pid=$$ round left entry
   while status "$pid" && pid=${fields[1]} && ((pid > 1)); do spared+="$pid "; done
@@ -84,8 +85,8 @@ sweep() {
   return 1
 }
 
-[[ $wanted != *kill* ]] || sweep "${since:-$started}" || fail kill
-[[ $wanted != *first* ]] || furnish
+[[ $steps != *kill* ]] || sweep "${since:-$started}" || fail kill
+[[ $steps != *first* ]] || prepare
 """
     + CLEAR
     + r"""
@@ -104,7 +105,7 @@ if [[ $user ]]; then
   home=$(getent passwd "$uid" | cut -d: -f6)
   environment=("HOME=${home:-/}" "${environment[@]}")
 fi
-[[ $wanted != *make* ]] || mkdir -p -- "$cwd" 2>/dev/null
+[[ $steps != *make* ]] || mkdir -p -- "$cwd" 2>/dev/null
 : >out; : >err; chmod 755 . 2>/dev/null
 code= timed=0
 if ! cd -- "$cwd" 2>/dev/null; then
@@ -142,23 +143,23 @@ for stream in out err; do
   fi
   shown+=" $size$(content "$stream")"
 done
-answer "$word" ended "$code" "$timed" "$started"$shown
+answer "$nonce" ended "$code" "$timed" "$started"$shown
 """
 )
 
-# Packs /logs and the working directory. The fields: the secret word, the working directory. Answers
+# Packs /logs and the working directory. The fields: the nonce, the working directory. Answers
 # "packed <logs> <workspace>".
 COLLECT = (
     _COMMON
     + r"""
-{ field word; field workdir; } <request
-furnish
+{ field nonce; field workdir; } <request
+prepare
 for what in logs workspace; do
   from=/logs; [[ $what = logs ]] || from=$workdir
   rm -f "$what.tar"
   tar -cf "$what.tar" --warning=no-file-ignored --ignore-failed-read -C "$from" . 2>packing
   [[ -s $what.tar ]] || fail "$(tail -n 1 packing)"
 done
-answer "$word" packed$(content logs.tar workspace.tar)
+answer "$nonce" packed$(content logs.tar workspace.tar)
 """
 )

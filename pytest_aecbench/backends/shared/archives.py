@@ -1,4 +1,4 @@
-"""Files as tar archives, on their way into a sandbox and out of it."""
+"""Tar archives of files that go into a sandbox and come out of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILE_CAP", "TOTAL_CAP", "ArchiveWriter", "sandbox_path", "tidy", "unpack"]
 
-# What is brought home of one file and of one directory, in bytes.
+# The most bytes that are copied to the host of one file and of one directory.
 FILE_CAP = 512 * 1024**2
 TOTAL_CAP = 4 * 1024**3
 
@@ -32,7 +32,7 @@ _KINDS = {tarfile.FIFOTYPE: "FIFO", tarfile.CHRTYPE: "device", tarfile.BLKTYPE: 
 
 
 def sandbox_path(path: str) -> PurePosixPath:
-    """Check a path in a sandbox that something is to be put at."""
+    """Return a checked path in a sandbox at which something can be placed."""
     pure = PurePosixPath(path)
     if not pure.is_absolute():
         raise BackendError(f"sandbox path: {path!r} is not absolute; start it with '/'")
@@ -42,7 +42,7 @@ def sandbox_path(path: str) -> PurePosixPath:
 
 
 class ArchiveWriter:
-    """Writes an archive that is unpacked at ``/``; everything in it can be read by everyone."""
+    """Writes an archive to unpack at ``/``; all users can read everything in it."""
 
     def __init__(self, file: IO[bytes], owner: int = 0) -> None:
         # This format takes names in any bytes, of any length, and every tar reads it.
@@ -52,7 +52,7 @@ class ArchiveWriter:
         self._owner = owner
 
     def add(self, target: PurePosixPath, source: Path) -> None:
-        """Add the file or directory ``source`` with all that it holds."""
+        """Add the file or directory ``source`` with its contents."""
         try:
             self._add(str(target).lstrip("/"), source, Path(os.path.realpath(source)), top=True)
         except OSError as error:
@@ -60,7 +60,7 @@ class ArchiveWriter:
             raise TransferError(f"{source}: cannot be placed at {target}; {reason}") from None
 
     def add_contents(self, target: PurePosixPath, source: Path) -> None:
-        """Add all that the directory ``source`` holds, but not the directory."""
+        """Add the contents of the directory ``source``, but not the directory."""
         for entry in sorted(os.listdir(source)):  # noqa: PTH208  (names alone)
             self.add(target / entry, source / entry)
 
@@ -113,10 +113,10 @@ def _stays_within(link: Path, root: Path) -> bool:
 
 
 def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
-    """Unpack an archive from a sandbox below ``directory``; return what was left out.
+    """Unpack an archive from a sandbox below ``directory``; return the entries left out.
 
-    Nothing is written but regular files, directories and links that stay within ``directory``;
-    all of it can be read and removed by its owner.
+    Only regular files, directories and links that stay within ``directory`` are written; their
+    owner can read and remove all of them.
     """
     unpacking = _Unpacking(directory)
     reader = _Reader(iter(chunks))
@@ -170,7 +170,7 @@ class _Unpacking:
         if member.name.startswith("/") or ".." in parts:
             self.skip(parts, "name that leads outside")
         elif parts[:-1] not in self._directories:
-            return  # below something that was left out
+            return  # below an entry that was left out
         elif len(parts) > _MAX_DEPTH:
             self.skip(parts, "nested too deeply")
         elif member.isdir():
@@ -197,7 +197,7 @@ class _Unpacking:
         with path.open("xb") as target:
             shutil.copyfileobj(source, target)
             os.fchmod(target.fileno(), member.mode & 0o777 | stat.S_IRUSR)
-        with suppress(OverflowError, OSError):  # times that mean nothing here
+        with suppress(OverflowError, OSError):  # times that this system does not support
             os.utime(path, (member.mtime, member.mtime))
         self._files.add(parts)
 
@@ -206,10 +206,10 @@ class _Unpacking:
             shutil.copy2(self._path(other), self._path(parts))
             self._files.add(parts)
         else:
-            self.skip(parts, "link to what was left out")
+            self.skip(parts, "link to an entry that was left out")
 
     def finish(self) -> list[str]:
-        """Make the links, last so that nothing is written through one; return what was skipped."""
+        """Make the links, last so that no file is written through one; return the skipped."""
         for parts, linkname in self._links.items():
             self._path(parts).symlink_to(linkname)
         for parts, mode in reversed(self._directories.items()):
@@ -225,9 +225,9 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def tidy(directory: Path) -> list[str]:
-    """Remove what is no file, directory or link within ``directory``; return what that was.
+    """Remove all but files, directories and links within ``directory``; return their names.
 
-    What stays can be read by its owner.
+    The owner can read all remaining ones.
     """
     skipped: list[str] = []
     try:
@@ -240,7 +240,7 @@ def tidy(directory: Path) -> list[str]:
 
 def _tidy(parent: int, root: Path, way: str, skipped: list[str]) -> None:
     for name in sorted(os.listdir(parent)):
-        with suppress(FileNotFoundError):  # what still runs may remove things
+        with suppress(FileNotFoundError):  # running processes may remove files
             mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
             if reason := _reason_to_skip(mode, root, f"{way}{name}"):
                 remove_entries(parent, [name])

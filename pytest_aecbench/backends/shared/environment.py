@@ -1,4 +1,4 @@
-"""A task's environment directory, as backends read it."""
+"""The ``[environment]`` table of a task, as backends read it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["read_environment"]
 
 
 def read_environment(task_dir: Path) -> EnvironmentConfig:
-    """Return what the task's ``task.toml`` says of its environment."""
+    """Return the ``[environment]`` table of the task's ``task.toml``."""
     from pytest_aecbench.tasks.schema import EnvironmentConfig, parse_config
 
     try:

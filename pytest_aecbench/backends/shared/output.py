@@ -1,4 +1,4 @@
-"""What is kept of an over-long output: its head and its tail."""
+"""Capped output: the head and the tail of an over-long stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HALF = OUTPUT_CAP // 2
 
 
 class CappedOutput:
-    """The bytes kept of one stream; its memory is bounded."""
+    """The bytes kept of one stream, in bounded memory."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -20,7 +20,7 @@ class CappedOutput:
         self._seen = 0
 
     def keep(self, data: bytes) -> None:
-        """Take what came next."""
+        """Add the next bytes."""
         self._seen += len(data)
         room = _HALF - len(self._head)
         self._head += data[:room]
@@ -30,11 +30,11 @@ class CappedOutput:
 
     @property
     def left_out(self) -> int:
-        """How many bytes from the middle are not kept."""
+        """The number of bytes from the middle that are not kept."""
         return max(0, self._seen - 2 * _HALF)
 
     def text(self) -> str:
-        """Return what is kept, as text."""
+        """Return the kept bytes as text."""
         if not self.left_out:
             return (self._head + self._tail).decode("utf-8", "replace")
         return joined_ends(self._head, self._tail[-_HALF:], self.left_out)

@@ -1,4 +1,4 @@
-"""Paths that every sandbox has."""
+"""Paths that every sandbox has, and their plain form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOTS = tuple(PurePosixPath(path) for path in (WORKSPACE, "/tests", "/logs", "/s
 
 
 def absolute(path: str) -> PurePosixPath:
-    """Return a sandbox path in its plainest form."""
+    """Return an absolute sandbox path in its plainest form, or raise BackendError."""
     if not path.startswith("/"):
         raise BackendError(f"sandbox path: {path!r} is not absolute; start it with '/'")
     return PurePosixPath("/" + normpath(path).lstrip("/"))

@@ -1,7 +1,7 @@
-"""Put files below directories that an agent may have tampered with.
+"""Place files below directories that an agent may have manipulated.
 
-Every step goes through the descriptor of the directory before it and follows no link, so nothing
-that an agent planted, or plants meanwhile, leads a write elsewhere on the host.
+Every step uses the descriptor of the parent directory and follows no link, so no link that an
+agent made, or makes meanwhile, leads a write elsewhere on the host.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["change_mode", "enter", "open_directory", "place", "remove_entries"]
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _REWRITE_CAP = 4 * 1024 * 1024
-_BATCH = 500  # names that surely fit one command line
+_BATCH = 500  # names that fit one command line
 
 
 def place(
@@ -37,7 +37,7 @@ def place(
     mode: int | None = None,
     rewrite: Callable[[str], str] | None = None,
 ) -> None:
-    """Put a copy of ``source`` at ``parts`` below ``directory``, in place of what is there.
+    """Replace ``parts`` below ``directory`` by a copy of ``source``.
 
     With ``rewrite``, the copies of text files are passed through it.
     """
@@ -63,7 +63,7 @@ def place(
 
 @contextmanager
 def open_directory(directory: Path, parts: Sequence[str]) -> Iterator[int]:
-    """Open the directory at ``parts`` below ``directory``, making it where it is not one."""
+    """Open the directory at ``parts`` below ``directory``, replacing anything else by one."""
     parent = os.open(directory.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in (directory.name, *parts):
@@ -76,7 +76,7 @@ def open_directory(directory: Path, parts: Sequence[str]) -> Iterator[int]:
 
 
 def enter(parent: int, name: str) -> int:
-    """Open the directory ``name``, made where it is not one, with every right for its owner."""
+    """Open the directory ``name``, made if needed, with all rights for its owner."""
     for _ in range(3):
         try:
             inner = os.open(name, _DIRECTORY, dir_fd=parent)
@@ -94,7 +94,7 @@ def enter(parent: int, name: str) -> int:
 
 
 def change_mode(parent: int, name: str, mode: int) -> None:
-    """Set the mode of ``name``, but not of what it leads to if it is a link."""
+    """Set the mode of ``name``, but not of a link's target."""
     if sys.platform == "darwin":
         os.chmod(name, mode, dir_fd=parent, follow_symlinks=False)
         return
@@ -106,7 +106,7 @@ def change_mode(parent: int, name: str, mode: int) -> None:
 
 
 def remove_entries(parent: int, names: Sequence[str]) -> None:
-    """Remove what the directory ``parent`` holds under ``names``, also read-only trees."""
+    """Remove the entries ``names`` of the directory ``parent``, also read-only trees."""
     trees = []
     for name in names:
         try:
@@ -120,7 +120,7 @@ def remove_entries(parent: int, names: Sequence[str]) -> None:
 
 
 def _remove_trees(parent: int, names: Sequence[str]) -> None:
-    # rm copes with any depth and follows no link; it starts in this very directory.
+    # rm handles any depth and follows no link; it starts in this very directory.
     for command in (["rm", "-rf"], ["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
         done = subprocess.run(
             [*command, "--", *names],
@@ -177,7 +177,7 @@ def _create(parent: int, name: str) -> IO[bytes]:
 
 
 def _text(reader: IO[bytes]) -> str | None:
-    """Return what the file holds if it is text of a size that scripts have."""
+    """Return the file's content if it is text of a script's size."""
     if os.fstat(reader.fileno()).st_size <= _REWRITE_CAP:
         data = reader.read()
         reader.seek(0)

@@ -1,4 +1,4 @@
-"""Run one command to completion, under a deadline and with capped output."""
+"""Run one command to its end, with a deadline and capped output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_CHUNK = 1024 * 1024  # no less than a pipe holds, so that one read empties it
+_CHUNK = 1024 * 1024  # at least a pipe's capacity, so that one read empties it
 _POLL_SEC = 0.02
 _KILL_SEC = 1.0
 
@@ -38,7 +38,7 @@ def run(
 ) -> BackendExecutionResult:
     """Run ``argv``, calling ``kill`` with its process id at the deadline or when interrupted.
 
-    What it leaves running keeps its output streams and may go on writing to them.
+    Processes that it leaves running keep its output streams and may go on writing to them.
     """
     started = time.monotonic()
     streams = (_Stream(on_output), _Stream(on_output))
@@ -56,7 +56,7 @@ def run(
         for stream in streams:
             stream.read()
         return BackendExecutionResult(
-            returncode=_as_shells_say(process.returncode) if exited else None,
+            returncode=_shell_exit_code(process.returncode) if exited else None,
             stdout=streams[0].text(),
             stderr=streams[1].text(),
             timed_out=not exited,
@@ -64,7 +64,7 @@ def run(
             truncated=any(stream.left_out for stream in streams),
         )
     finally:
-        _let_go(streams)
+        _release(streams)
 
 
 def _start(
@@ -83,7 +83,7 @@ def _start(
             stderr=streams[1].writer,
             env=env,
             cwd=cwd,
-            start_new_session=True,  # a Ctrl-C at the terminal is ours to answer
+            start_new_session=True,  # this process handles a Ctrl-C at the terminal
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -93,21 +93,21 @@ def _start(
             os.close(stream.writer)
 
 
-def _as_shells_say(returncode: int) -> int:
-    """Return 128 and the signal's number for a process that a signal ended."""
+def _shell_exit_code(returncode: int) -> int:
+    """Return 128 plus the signal's number for a process that a signal ended."""
     return returncode if returncode >= 0 else 128 - returncode
 
 
 def _end(process: subprocess.Popen[bytes], kill: Callable[[int], None]) -> None:
     kill(process.pid)
-    with suppress(subprocess.TimeoutExpired):  # one that even SIGKILL cannot end yet
+    with suppress(subprocess.TimeoutExpired):  # even SIGKILL may take effect later
         process.wait(_KILL_SEC)
 
 
 def _pump(
     process: subprocess.Popen[bytes], streams: tuple[_Stream, _Stream], deadline: float | None
 ) -> bool:
-    """Read both streams until the process has ended; False when the deadline came first."""
+    """Read both streams until the process has ended; return False if the deadline came first."""
     with selectors.DefaultSelector() as selector:
         for stream in streams:
             selector.register(stream.reader, selectors.EVENT_READ, stream)
@@ -131,7 +131,7 @@ def _pump(
 
 
 def _pidfd(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the process ends, where there are such."""
+    """Return a descriptor that becomes readable when the process ends, if the system has them."""
     pidfd_open: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
     with suppress(OSError):
         return pidfd_open(pid) if pidfd_open else None
@@ -149,7 +149,7 @@ class _Stream(CappedOutput):
         self.open = True
 
     def read(self) -> bool:
-        """Take what the pipe holds now; False once every writer is gone."""
+        """Read the bytes in the pipe; return False once every writer is gone."""
         with suppress(BlockingIOError):
             chunk = os.read(self.reader, _CHUNK) if self.open else b""
             self.open = bool(chunk)
@@ -159,8 +159,8 @@ class _Stream(CappedOutput):
         return self.open
 
 
-def _let_go(streams: Sequence[_Stream]) -> None:
-    """Close the pipes; those that background processes still write to are emptied until then."""
+def _release(streams: Sequence[_Stream]) -> None:
+    """Close the pipes; drain those that background processes still write to."""
     lingering = [stream.reader for stream in streams if stream.read()]
     for stream in streams:
         if not stream.open:

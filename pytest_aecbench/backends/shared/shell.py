@@ -1,4 +1,4 @@
-"""What running a shell command takes: its arguments, environment, user and the host's tools."""
+"""Shell commands: their arguments, environment, user and the host's tools."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["CLEAR", "bash_arguments", "check_environment", "find_tool", "resolve_user", "tool_env"]
 
-# Linux takes no more than 128 KiB in one argument or variable, its end included.
+# Linux allows at most 128 KiB in one argument or variable, including its end.
 _LONGEST = 128 * 1024 - 1
 _FROM_STDIN = 'IFS= read -rd "" REPLY; exec </dev/null; eval "$REPLY"'
 
 
 @contextmanager
 def bash_arguments(command: str) -> Iterator[tuple[list[str], IO[bytes] | None]]:
-    """Yield what bash needs to run ``command``: its arguments and, for a long one, its stdin."""
+    """Yield the arguments with which bash runs ``command``, and stdin for a long command."""
     if "\0" in command:
-        raise BackendError("command: holds a NUL character; a shell command cannot")
+        raise BackendError("command: contains a NUL character; remove it")
     encoded = os.fsencode(command)
     if len(encoded) <= _LONGEST:
         yield ["-c", "--", command], None
@@ -37,7 +37,7 @@ def bash_arguments(command: str) -> Iterator[tuple[list[str], IO[bytes] | None]]
 
 
 def check_environment(env: Mapping[str, str]) -> None:
-    """Raise BackendError for a variable that no process can be given."""
+    """Raise BackendError for a variable that no process can have."""
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
             raise BackendError(f"env: {name!r} is not valid; names have no '=', values no NUL")
@@ -47,7 +47,7 @@ def check_environment(env: Mapping[str, str]) -> None:
 
 
 def resolve_user(user: str) -> tuple[int, int]:
-    """Return the user and group numbers for ``name``, ``number`` or either with ``:number``."""
+    """Return the user and group numbers of ``name``, ``number`` or either with ``:number``."""
     name, _, group = user.partition(":")
     if name.isdecimal():
         ids = int(name), int(name)
@@ -62,7 +62,7 @@ def resolve_user(user: str) -> tuple[int, int]:
 
 
 def tool_env() -> dict[str, str]:
-    """Return the environment for the host's own tools; none of it is for the sandbox."""
+    """Return the environment of the host's own tools; none of it is for the sandbox."""
     path = [*os.get_exec_path(), "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
     return {"LC_ALL": "C", "PATH": os.pathsep.join(path)}
 
@@ -72,7 +72,7 @@ def find_tool(name: str) -> str | None:
     return shutil.which(name, path=tool_env()["PATH"])
 
 
-# Makes the way to a path, without links that an agent may have put there, and empties its place.
+# Makes the parents of a path, removing links that an agent may have made there, and its old entry.
 CLEAR = r"""
 clear() {
   local way= rest=${1#/}
@@ -84,7 +84,7 @@ clear() {
     fi
     [[ -d $way ]] || mkdir -- "$way" || return
   done
-  # What something is mounted at can be emptied, but not removed.
+  # A mount point can be emptied, but not removed.
   rm -rf -- "$1" || [[ -d $1 && ! -L $1 && -z $(ls -A -- "$1") ]]
 }
 """

@@ -35,7 +35,7 @@ class RunResult:
 
     @property
     def passed(self) -> bool:
-        """Whether all trials passed, or the gate did."""
+        """True if all trials passed, or the gate did."""
         return self.exit_code == 0
 
     @property

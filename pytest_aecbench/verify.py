@@ -84,7 +84,7 @@ class Field:
         self.needs = (needs,) if isinstance(needs, str) else tuple(needs)
 
     def judge(self, value: object) -> Verdict:
-        """Say what ``value``, any JSON value at all, earns."""
+        """Return what ``value``, any JSON value at all, earns."""
         raise NotImplementedError
 
 

@@ -163,6 +163,6 @@ def check_backend(made: object, name: str, where: str) -> ComputeBackend:
 
 
 def accepts_limits(backend: ComputeBackend) -> bool:
-    """Tell whether ``launch_trial`` takes limits, which the protocol does not ask for."""
+    """Return whether ``launch_trial`` takes limits, which the protocol does not ask for."""
     parameters = inspect.signature(backend.launch_trial).parameters.values()
     return any(p.name == "limits" or p.kind is p.VAR_KEYWORD for p in parameters)

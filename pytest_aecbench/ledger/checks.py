@@ -33,7 +33,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class CheckRecord:
-    """How one check of one task ended: ``passed``, ``failed``, ``error`` or ``skipped``."""
+    """The outcome of one check of one task: ``passed``, ``failed``, ``error`` or ``skipped``."""
 
     task_id: str
     task_digest: str
@@ -65,7 +65,7 @@ class CheckSummary:
 
     @property
     def sound(self) -> bool:
-        """Whether every standard check was made and none of any kind failed."""
+        """True if every standard check was made and no check failed."""
         made = {*self.passed, *self.skipped}
         return not self.failed and not self.errors and made.issuperset(STANDARD)
 

@@ -122,7 +122,7 @@ def recover(
 
 
 def is_quiet(ledger_root: Path) -> bool:
-    """Tell whether no attempt is under way, nor was when its process died."""
+    """Return whether no attempt is under way, nor was when its process died."""
     return not any(_notes(ledger_root))
 
 

@@ -203,7 +203,7 @@ class Evaluated(_Part):
 
 
 class AgentOutcome(_Part):
-    """How the agent ended, which is not what it earned."""
+    """The end of the agent, which says nothing about its reward."""
 
     status: str
     returncode: int | None = None
@@ -226,7 +226,7 @@ class Timing(_Part):
 
     @property
     def spent_sec(self) -> float:
-        """How long the attempt took, but for the time it waited for its turn."""
+        """The time that the attempt took, without the wait for a slot."""
         spent = (self.finished_at - self.started_at).total_seconds()
         return max(0.0, spent - (self.wait or 0.0))
 
@@ -268,7 +268,7 @@ class TrialRecord(_Part):
 
     @property
     def scored(self) -> bool:
-        """Whether the attempt has a reward."""
+        """True if the attempt has a reward."""
         return self.evaluation.reward is not None
 
     @property

@@ -90,7 +90,7 @@ def junit_plugins(config: pytest.Config) -> Iterable[object]:
 
 
 def in_mid_line(reporter: pytest.TerminalReporter) -> bool:
-    """Tell whether the reporter has begun a line, which a line of ours would continue."""
+    """Return whether the reporter has begun a line, which a line of ours would continue."""
     return bool(reporter._tw.width_of_current_line)
 
 

@@ -22,7 +22,7 @@ class OneByOneScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no 
         return list(self.node2pending[node])
 
     def agree(self) -> bool:
-        """Tell whether all workers collected the same tests; xdist says what differs."""
+        """Return whether all workers collected the same tests; xdist says what differs."""
         return bool(self._check_nodes_have_same_collection())
 
     def send_next(self, node: WorkerController) -> None:

@@ -77,7 +77,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def _is_about_tasks(config: pytest.Config) -> bool:
-    """Tell whether trials are going to be run, by looking at no more than some directories."""
+    """Return whether trials are going to be run, by looking at no more than some directories."""
     if any(argument.startswith("--aec-") for argument in config.invocation_params.args):
         return True
     tasks_root = config.rootpath / (config.getini("aec_tasks_root") or "tasks")
@@ -91,6 +91,6 @@ def _is_about_tasks(config: pytest.Config) -> bool:
 
 
 def _holds_tasks(directory: Path) -> bool:
-    """Tell whether there is a task up to two levels below."""
+    """Return whether there is a task up to two levels below."""
     patterns = (f"*/{TASK_FILE}", f"*/*/{TASK_FILE}")
     return any(is_task(str(file.parent)) for name in patterns for file in directory.glob(name))

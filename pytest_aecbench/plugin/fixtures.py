@@ -114,14 +114,14 @@ def aec_sandbox(
 
 
 def _is_wanted(item: SandboxItem) -> bool:
-    """Tell whether the sandbox is to be left for debugging."""
+    """Return whether the sandbox is to be left for debugging."""
     assert item.trial is not None
     return item.trial.settings.keep == "all" or not item.passed
 
 
 @pytest.fixture
 def aec_execution(aec_trial: Trial, aec_sandbox: Sandbox, aec_agent: Agent) -> AgentResult:
-    """How the agent ended, once it has worked in the sandbox."""
+    """The end of the agent, after it has worked in the sandbox."""
     from pytest_aecbench.trials import stages
 
     return stages.attempt(aec_trial, aec_sandbox, aec_agent)

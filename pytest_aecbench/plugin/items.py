@@ -45,7 +45,7 @@ class SandboxItem(pytest.Function):
 
     @property
     def passed(self) -> bool:
-        """Whether all is known to be well."""
+        """True if the test is known to have passed."""
         return False
 
     @property
@@ -64,7 +64,7 @@ class SandboxItem(pytest.Function):
 
     @property
     def may_be_retried(self) -> bool:
-        """Whether the last attempt ended in an error that another may not."""
+        """True if the last attempt ended in an error that another may not have."""
         return self.error is not None and classify(self.error).retry
 
     def forget(self) -> None:
@@ -111,7 +111,7 @@ class TrialItem(SandboxItem):
 
     @property
     def passed(self) -> bool:
-        """Whether the reward is known and reaches the threshold."""
+        """True if the reward is known and reaches the threshold."""
         return self.result is not None and self.result["passed"] is True
 
     def forget(self) -> None:
@@ -195,7 +195,7 @@ class CheckItem(SandboxItem):
 
     @property
     def passed(self) -> bool:
-        """Whether the check was made and found nothing."""
+        """True if the check was made and found nothing."""
         return self.outcome == "passed"
 
     @property

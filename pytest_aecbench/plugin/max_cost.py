@@ -40,7 +40,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say how many trials are left, why, and how to run them."""
+    """Write how many trials are left, why, and how to run them."""
     results, spent = results_of(config), state_of(config).spent
     if results is None or spent is None:
         return

@@ -45,17 +45,17 @@ TASK_FILE = "task.toml"
 
 
 def is_trial(node_id: str) -> bool:
-    """Tell whether the id is that of a trial."""
+    """Return whether the id is that of a trial."""
     return f"{TASK_FILE}::trial[" in node_id
 
 
 def is_check(node_id: str) -> bool:
-    """Tell whether the id is that of a check."""
+    """Return whether the id is that of a check."""
     return f"{TASK_FILE}::check[" in node_id
 
 
 def needs_sandbox(node_id: str) -> bool:
-    """Tell trials and checks, which work on the backend, from all other tests."""
+    """Return whether the id is that of a trial or a check, which work on the backend."""
     return is_trial(node_id) or is_check(node_id)
 
 
@@ -64,7 +64,7 @@ class TaskWarning(pytest.PytestWarning):
 
 
 def is_task(directory: str) -> bool:
-    """Tell whether the directory is one of our tasks."""
+    """Return whether the directory is one of our tasks."""
     # Asked of every directory of every pytest run on this machine: one stat and no import.
     if not _is_file(directory, TASK_FILE):
         return False

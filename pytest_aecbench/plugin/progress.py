@@ -82,7 +82,7 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Say no more, and leave the terminal as it was."""
+        """Stop the progress, and restore the terminal."""
         self._over.set()
         if self._speaker is not None:
             self._speaker.join()
@@ -96,7 +96,7 @@ class Progress:
         self.pytest_sessionfinish()
 
     def _start(self) -> Standing:
-        """Begin to speak, where there is someone to listen."""
+        """Start the progress, where it can be shown."""
         # Imported here because a run without trials has no use for it.
         from pytest_aecbench.plugin.durations import TrialName, past_duration
         from pytest_aecbench.plugin.region import Region

@@ -20,12 +20,12 @@ _NAME = "aecbench-results"
 
 
 def is_crash(report: pytest.CollectReport | pytest.TestReport) -> bool:
-    """Tell whether the report is of a trial or check whose worker died."""
+    """Return whether the report is of a trial or check whose worker died."""
     return report.when == "???" and needs_sandbox(report.nodeid)
 
 
 def is_retried(report: pytest.CollectReport | pytest.TestReport) -> bool:
-    """Tell whether the report is of an attempt after which there was another."""
+    """Return whether the report is of an attempt after which there was another."""
     return str(report.outcome) == "retried"
 
 
@@ -49,7 +49,7 @@ class Results:
 
     @property
     def wall_sec(self) -> float:
-        """How long the run has taken so far."""
+        """The time that the run has taken so far."""
         return time.monotonic() - self.started
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -73,7 +73,7 @@ def pytest_handlecrashitem(
 
 
 def _has_reward(config: pytest.Config, node_id: str) -> bool:
-    """Tell whether this run has scored the trial."""
+    """Return whether this run has scored the trial."""
     from pytest_aecbench.ledger.store import Ledger
     from pytest_aecbench.plugin.durations import TrialName
 

@@ -41,7 +41,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Tell workers at once that the run is stopped; xdist would tell them seconds later."""
+    """Signal workers at once that the run is stopped; xdist would do so seconds later."""
     if has_trials(session.config) and exitstatus == pytest.ExitCode.INTERRUPTED:
         _signal_workers(session.config, signal.SIGINT)
 
@@ -102,7 +102,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadSched
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
-    """Tell each worker, also one that replaces another, which run it belongs to."""
+    """Hand the state of the run over to each worker, also to one that replaces another."""
     state_of(node.config).tell(node)
 
 
@@ -121,7 +121,7 @@ def _signal_workers(config: pytest.Config, number: signal.Signals) -> None:
 
 
 def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
-    """Check everything that trials need, open the run, and say what it is."""
+    """Check everything that trials need, open the run, and write its header."""
     try:
         _preflight(config, node_ids)
         recovered = _open_run(config, node_ids)
@@ -206,7 +206,7 @@ def _write_plan(settings: Settings, trials: list[str], reused: dict[str, str]) -
 
 
 def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, recovered: int) -> None:
-    """Say what the run is, and what is odd about it."""
+    """Write what the run is, and what is odd about it."""
     from pytest_aecbench.plugin.lookup import backend_of
 
     settings, state = settings_of(config), state_of(config)

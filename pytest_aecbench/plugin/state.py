@@ -162,22 +162,22 @@ def settings_of(config: pytest.Config) -> Settings:
 
 
 def has_trials(config: pytest.Config) -> bool:
-    """Tell whether trials are or were run, here or in workers."""
+    """Return whether trials are or were run, here or in workers."""
     return state_of(config).has_trials
 
 
 def is_configured(config: pytest.Config) -> bool:
-    """Tell whether the user set anything of ours, which makes it worth checking early."""
+    """Return whether the user set anything of ours, which makes it worth checking early."""
     return bool(_options(config) or _ini_keys(config))
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Tell whether this process runs tests for another one."""
+    """Return whether this process runs tests for another one."""
     return hasattr(config, "workerinput")
 
 
 def is_first_worker(config: pytest.Config) -> bool:
-    """Tell whether this process is the one to say what all workers would say."""
+    """Return whether this process is the one to say what all workers would say."""
     return bool(getattr(config, "workerinput", {"workerid": "gw0"})["workerid"] == "gw0")
 
 

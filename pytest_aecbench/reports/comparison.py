@@ -52,7 +52,7 @@ class TaskDifference:
 
 @dataclass(frozen=True, slots=True)
 class AgentComparison:
-    """How one agent's rewards changed, and the bounds of the change; one task gives no bounds."""
+    """The change of one agent's rewards, and its bounds; one task gives no bounds."""
 
     before_agent: str
     after_agent: str
@@ -66,7 +66,7 @@ class AgentComparison:
     tasks: tuple[TaskDifference, ...]
 
     def regressed(self, tolerance: float | None = None) -> bool:
-        """Tell whether rewards fell by more than chance explains, or by more than ``tolerance``."""
+        """Return whether rewards fell by more than chance explains, or than ``tolerance``."""
         if tolerance is not None:
             return self.change < -tolerance
         return self.high is not None and self.high < 0
@@ -257,7 +257,7 @@ def bootstrap_bounds(values: Sequence[float], seed: int = 0) -> tuple[float | No
 
 
 def judge_regression(comparison: Comparison, tolerance: float | None = None) -> Verdict:
-    """Say whether no agent's rewards fell; where nothing could be compared, they may have."""
+    """Return whether no agent's rewards fell; where nothing could be compared, they may have."""
     if not comparison.agents:
         return Verdict(
             False, (f"nothing to compare with {comparison.before}: no trial is in both",)

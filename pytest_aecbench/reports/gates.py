@@ -65,7 +65,7 @@ _DECIMALS = 9
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a gate is passed, and a line per comparison that says why."""
+    """The verdict of a gate, and a line per clause that says why."""
 
     passed: bool
     lines: tuple[str, ...]
@@ -85,7 +85,7 @@ class Filter:
         return f"{self.key}={quote}{self.value}{quote}"
 
     def admits(self, trial: TrialResult) -> bool:
-        """Say whether the trial is one of those asked for."""
+        """Return whether the trial is one of those asked for."""
         pattern = re.sub(r"[?\[]", r"[\g<0>]", self.value)
         return fnmatchcase(FILTERS[self.key](trial), pattern)
 
@@ -154,14 +154,14 @@ class Gate:
         return str(self.condition)
 
     def judge(self, results: Sequence[TrialResult]) -> Verdict:
-        """Say whether the results pass, over every task and each trial's final attempt."""
+        """Return whether the results pass, over every task and each trial's final attempt."""
         lines: list[str] = []
         passed = _holds(self.condition, final_results(results), lines)
         return Verdict(passed, tuple(lines))
 
 
 def judge_error_rate(results: Sequence[TrialResult], maximum: float) -> Verdict:
-    """Say whether each agent's share of trials that ended in an error is at most ``maximum``."""
+    """Return whether each agent's share of trials that ended in an error is at most ``maximum``."""
     return Gate(Clause("errors", (), "<=", round(maximum, _DECIMALS))).judge(results)
 
 

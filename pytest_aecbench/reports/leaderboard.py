@@ -1,4 +1,4 @@
-"""How agents compare over all their trials: a row for each, in every experiment asked for.
+"""The leaderboard: a row for each agent over all its trials in some experiments.
 
 Only the newest version of a task counts, by its files: what was earned on other files is counted
 apart and said. An agent is its identity, whatever it was called.

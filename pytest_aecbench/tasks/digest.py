@@ -108,7 +108,7 @@ def _readable() -> Iterator[None]:
 
 
 def is_ignored(name: str) -> bool:
-    """Tell whether a file or directory of that name is no part of its task."""
+    """Return whether a file or directory of that name is not part of its task."""
     return name in _IGNORED or name.endswith(_IGNORED_SUFFIXES)
 
 

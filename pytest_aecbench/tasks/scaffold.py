@@ -57,7 +57,7 @@ def parse_answer(text: str, where: str) -> Answer:
         is_choice = False
     if not is_choice:
         form = f"write the right text and then the others, as in {name}=C2|C1|C3"
-        raise SettingsError(f"{where}: {value!r} is no number, flag or choice; {form}")
+        raise SettingsError(f"{where}: {value!r} is not a number, flag or choice; {form}")
     listed = sorted(options)
     kind = "one of " + ", ".join(f"`{option}`" for option in listed)
     field = f"Choice({_literal(options[0])}, {_literal(listed)})"
@@ -69,7 +69,7 @@ def _literal(value: str | list[str]) -> str:
 
 
 def _numeric(name: str, text: str, unit: str, where: str) -> Answer:
-    is_whole = text.lstrip("+-").isdigit() and len(text) < 14  # more are no count of anything
+    is_whole = text.lstrip("+-").isdigit() and len(text) < 14  # more digits are not a count
     right = int(text) if is_whole else float(text)
     tolerance, allowed = "exact", ""
     if not is_whole:
@@ -92,7 +92,7 @@ def _numeric(name: str, text: str, unit: str, where: str) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """What a new task is made from."""
+    """The description of a new task."""
 
     task_id: str
     title: str
@@ -164,14 +164,14 @@ class NewTask:
                 classes=", ".join(classes),
                 fields="\n".join(f'        "{a.name}": {a.field},' for a in self.answers),
             ),
-            "tests/fixtures/golden_pass.md": _golden("What the solution gives.", right),
+            "tests/fixtures/golden_pass.md": _golden("The answer of the solution.", right),
             "tests/fixtures/golden_fail.md": _golden(f"`{first.name}` is wrong.", wrong),
             "solution/solve.sh": _SOLVE.format(answer=_line(right)),
         }
 
 
 def is_current(task_dir: Path) -> bool:
-    """Tell whether the task has a copy of today's verify.py."""
+    """Return whether the task has a copy of today's verify.py."""
     copy = task_dir / HELPER
     return copy.is_file() and copy.read_bytes() == HELPER_SOURCE.read_bytes()
 

@@ -49,7 +49,7 @@ def supplied_files(task_dir: Path) -> dict[str, Path]:
 
 
 def _imports_helper(file: Path) -> bool:
-    if not file.is_file():  # a link to nowhere, or a pipe that nobody writes to
+    if not file.is_file():  # a link to nowhere, or a pipe
         return False
     content = file.read_bytes()
     return _MODULE in content and _IMPORT.search(content) is not None

@@ -70,7 +70,7 @@ def read_reward(
 
 
 def describe(reward: Reward, threshold: float) -> str:
-    """Say in one line what was earned and what was needed."""
+    """Return in one line what was earned and what was needed."""
     earned, needed = format_number(reward.value), format_number(threshold)
     if earned == needed and reward.value != threshold:
         earned, needed = f"{reward.value:.12g}", f"{threshold:.12g}"

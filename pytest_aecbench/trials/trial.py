@@ -77,13 +77,13 @@ class Trial:
 
     @property
     def agent_timeout_sec(self) -> float:
-        """How long the agent may take."""
+        """The time that the agent may take."""
         own = self.settings.timeout_override_sec or self.task.config.agent.timeout_sec
         return own * self.settings.timeout_multiplier
 
     @property
     def verifier_timeout_sec(self) -> float:
-        """How long the verifier may take."""
+        """The time that the verifier may take."""
         return self.task.config.verifier.timeout_sec * self.settings.timeout_multiplier
 
     @property

@@ -235,6 +235,7 @@ class ModalVendor:
     def rented(self) -> Iterable[Rented]:
         """Return the app's sandboxes, all of which are ours."""
         with _translated("listing sandboxes"):
+            # The public list leaves out sandboxes of the second generation.
             found = modal.Sandbox._experimental_list(app_id=self._app.app_id, client=self._client)
             return [Rented(one.object_id, one.get_tags()) for one in found]
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any
 
 from docker.errors import ImageNotFound
 from filelock import FileLock
 
+from pytest_aecbench.backends.docker._internals import cut_off
 from pytest_aecbench.backends.docker.engine import TROUBLE, connect, one_line, translated
 from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.errors import BuildError
@@ -219,9 +219,7 @@ class _Build:
         def give_up() -> None:
             timed_out.set()
             for response in responses:
-                with suppress(AttributeError, OSError):  # a finished build has no connection
-                    socket = api._get_raw_response_socket(response)
-                    getattr(socket, "_sock", socket).shutdown(SHUT_RDWR)
+                cut_off(api, response)
 
         timer = threading.Timer(self._recipe.timeout_sec, give_up)
         timer.daemon = True

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from docker.errors import APIError, NotFound
 
 from pytest_aecbench.backends import BackendExecutionResult
+from pytest_aecbench.backends.docker._internals import already_read, connection_of
 from pytest_aecbench.backends.docker.engine import is_gone, translated
 from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
 from pytest_aecbench.backends.docker.streams import Frames, Output
@@ -227,9 +228,9 @@ class Container:
                 if is_gone(error):
                     raise
                 raise _NotStartedError("start", str(error.explanation)) from None
-        response, socket = getattr(stream, "_response", stream), getattr(stream, "_sock", stream)
+        response, socket = connection_of(stream)
         with closing(response):
-            frames = Frames(socket, _already_read(response, socket))
+            frames = Frames(socket, already_read(response, socket))
             frames.deadline = time.monotonic() + _PREPARE_SEC
             socket.settimeout(_PREPARE_SEC)
             yield _Running(exec_id, socket, frames)
@@ -385,14 +386,6 @@ class Container:
                 return []  # removed by the agent
             with closing(chunks):
                 return unpack(chunks, directory)
-
-
-def _already_read(response: Any, socket: Any) -> bytes:
-    """Return the bytes that came with the response's head, which the client would lose."""
-    with suppress(AttributeError, OSError):
-        socket.setblocking(False)
-        return bytes(response.raw._fp.fp.peek())
-    return b""
 
 
 @contextmanager

@@ -13,6 +13,7 @@ __all__ = [
     "duration_text",
     "joined_ends",
     "nearest",
+    "one_line",
     "printable",
     "shortened",
 ]
@@ -44,6 +45,13 @@ def printable(value: object) -> str:
 def shortened(text: str, length: int) -> str:
     """Return at most ``length`` characters of the text, with dots for what is left out."""
     return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's message on one line, or its class where it has none."""
+    # docker-py keeps the engine's own words apart from those of the request.
+    message = getattr(error, "explanation", None) or error
+    return shortened(" ".join(str(message).split()), 1000) or type(error).__name__
 
 
 def joined_ends(head: bytes | bytearray, tail: bytes | bytearray, left_out: int) -> str:

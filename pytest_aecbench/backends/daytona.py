@@ -32,6 +32,7 @@ from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.host.owner import LABEL_PREFIX
 from pytest_aecbench.tasks.digest import context_digest
+from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
     import io
@@ -239,25 +240,25 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     try:
         yield
     except DaytonaAuthenticationError as error:
-        raise SettingsError(f"DAYTONA_API_KEY: is refused; {_line(error)}") from None
+        raise SettingsError(f"DAYTONA_API_KEY: is refused; {one_line(error)}") from None
     except DaytonaForbiddenError as error:
-        raise SettingsError(f"DAYTONA_API_KEY: may not do this; {_line(error)}") from None
+        raise SettingsError(f"DAYTONA_API_KEY: may not do this; {one_line(error)}") from None
     except DaytonaRateLimitError as error:
-        raise Busy(f"daytona: {what}: {_line(error)}") from None
+        raise Busy(f"daytona: {what}: {one_line(error)}") from None
     except DaytonaNotFoundError as error:
-        raise SandboxGone(f"daytona: the sandbox is gone; {_line(error)}") from None
+        raise SandboxGone(f"daytona: the sandbox is gone; {one_line(error)}") from None
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Busy(f"daytona: cannot be reached; {_line(error)}") from None
+        raise Busy(f"daytona: cannot be reached; {one_line(error)}") from None
     except httpx.HTTPStatusError as error:
         raise _by_status(error.response.status_code, what, error, dispatched) from None
     except httpx.TransportError as error:
-        raise Lost(f"daytona: {what}: {_line(error)}") from None
+        raise Lost(f"daytona: {what}: {one_line(error)}") from None
     except DaytonaError as error:
         raise _by_status(error.status_code, what, error, dispatched) from None
 
 
 def _by_status(status: int | None, what: str, error: Exception, dispatched: bool) -> BackendError:
-    message = f"daytona: {what}: {_line(error)}"
+    message = f"daytona: {what}: {one_line(error)}"
     if status in _BUSY:
         return Busy(message)
     if status == 404 or status == 410:
@@ -267,7 +268,3 @@ def _by_status(status: int | None, what: str, error: Exception, dispatched: bool
     return (
         Lost(message) if is_transport or (unknown and status is not None) else BackendError(message)
     )
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -29,6 +29,7 @@ from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.host.owner import LABEL_PREFIX
 from pytest_aecbench.tasks.digest import context_digest
+from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -233,23 +234,19 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     try:
         yield
     except AuthenticationException as error:
-        raise SettingsError(f"E2B_API_KEY: is refused; {_line(error)}") from None
+        raise SettingsError(f"E2B_API_KEY: is refused; {one_line(error)}") from None
     except (RateLimitException, ServiceBusyException) as error:
-        raise Busy(f"e2b: {what}: {_line(error)}") from None
+        raise Busy(f"e2b: {what}: {one_line(error)}") from None
     except (SandboxNotFoundException, SandboxNotRunningException) as error:
-        raise SandboxGone(f"e2b: the sandbox is gone; {_line(error)}") from None
+        raise SandboxGone(f"e2b: the sandbox is gone; {one_line(error)}") from None
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Busy(f"e2b: cannot be reached; {_line(error)}") from None
+        raise Busy(f"e2b: cannot be reached; {one_line(error)}") from None
     except (httpx.TransportError, TimeoutException) as error:
-        raise Lost(f"e2b: {what}: {_line(error)}") from None
+        raise Lost(f"e2b: {what}: {one_line(error)}") from None
     except e2b.SandboxException as error:
         kind = Lost if (error.status_code or 0) >= 500 or dispatched else BackendError
-        raise kind(f"e2b: {what}: {_line(error)}") from None
+        raise kind(f"e2b: {what}: {one_line(error)}") from None
     except FileNotFoundError:
         raise
     except (OSError, RuntimeError, JSONDecodeError) as error:  # transport errors, HTML pages
-        raise Lost(f"e2b: {what}: {_line(error)}") from None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+        raise Lost(f"e2b: {what}: {one_line(error)}") from None

@@ -21,6 +21,7 @@ from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.tasks.digest import context_digest
+from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -265,18 +266,18 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
         yield
     except (exception.AuthError, exception.PermissionDeniedError) as error:
         raise SettingsError(
-            f"MODAL_TOKEN_ID, MODAL_TOKEN_SECRET: are refused; {_line(error)}"
+            f"MODAL_TOKEN_ID, MODAL_TOKEN_SECRET: are refused; {one_line(error)}"
         ) from None
     except exception.ResourceExhaustedError as error:
-        raise Busy(f"modal: {what}: {_line(error)}") from None
+        raise Busy(f"modal: {what}: {one_line(error)}") from None
     except (
         exception.NotFoundError,
         exception.SandboxTerminatedError,
         exception.SandboxTimeoutError,
     ) as error:
-        raise SandboxGone(f"modal: the sandbox is gone; {_line(error)}") from None
+        raise SandboxGone(f"modal: the sandbox is gone; {one_line(error)}") from None
     except exception.ServiceError as error:
-        raise (Lost if dispatched else Busy)(f"modal: {what}: {_line(error)}") from None
+        raise (Lost if dispatched else Busy)(f"modal: {what}: {one_line(error)}") from None
     except (
         exception.ConnectionError,
         exception.InternalError,
@@ -285,12 +286,8 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
         ConnectionError,
         TimeoutError,
     ) as error:
-        raise Lost(f"modal: {what}: {_line(error)}") from None
+        raise Lost(f"modal: {what}: {one_line(error)}") from None
     except exception.ImageBuildError:
         raise
     except exception.Error as error:
-        raise BackendError(f"modal: {what}: {_line(error)}") from None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+        raise BackendError(f"modal: {what}: {one_line(error)}") from None

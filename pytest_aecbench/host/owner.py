@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LABEL_PREFIX", "Owner"]
+__all__ = ["EXPIRES_LABEL", "LABEL_PREFIX", "Owner", "is_abandoned"]
 
 LABEL_PREFIX = "aecbench."
+EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,20 @@ class Owner:
         if self.boot != _boot():
             return True
         return not self.pid.isdecimal() or _started(int(self.pid)) != self.started
+
+
+def is_abandoned(labels: Mapping[str, str]) -> bool:
+    """Return whether a resource with these labels is one of ours whose process is known dead.
+
+    Of a process on another host, the only evidence is that the resource has expired.
+    """
+    owner = Owner.from_labels(labels)
+    if owner is None:
+        return False
+    if owner.host == socket.gethostname():
+        return owner.is_dead()
+    expires = labels.get(EXPIRES_LABEL, "")
+    return expires.isdecimal() and int(expires) < time.time()
 
 
 @lru_cache(maxsize=1)

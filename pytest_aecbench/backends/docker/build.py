@@ -19,12 +19,13 @@ from docker.errors import ImageNotFound
 from filelock import FileLock
 
 from pytest_aecbench.backends.docker._internals import cut_off
-from pytest_aecbench.backends.docker.engine import TROUBLE, connect, one_line, translated
+from pytest_aecbench.backends.docker.engine import TROUBLE, connect, translated
 from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.errors import BuildError
 from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.owner import LABEL_PREFIX
 from pytest_aecbench.tasks.digest import context_digest
+from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -15,12 +15,12 @@ from docker.types import LogConfig
 
 from pytest_aecbench.backends.docker.compose_file import MAIN
 from pytest_aecbench.backends.docker.engine import can_limit_storage, translated
-from pytest_aecbench.backends.docker.reap import EXPIRES_LABEL, PROJECT_LABEL, containers_of
+from pytest_aecbench.backends.docker.reap import PROJECT_LABEL, containers_of
 from pytest_aecbench.backends.docker.scripts import KEEP_ALIVE
 from pytest_aecbench.backends.shared.archives import ArchiveWriter
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import LaunchError, TransferError
-from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
+from pytest_aecbench.host.owner import EXPIRES_LABEL, LABEL_PREFIX, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

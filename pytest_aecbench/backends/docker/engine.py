@@ -15,6 +15,7 @@ from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone
+from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +26,6 @@ __all__ = [
     "check",
     "connect",
     "is_gone",
-    "one_line",
     "summary",
     "translated",
 ]
@@ -122,9 +122,3 @@ def is_gone(error: BaseException) -> bool:
     if isinstance(error, NotFound):
         return "no such container" in text or "no such exec" in text
     return isinstance(error, APIError) and "is not running" in text
-
-
-def one_line(error: BaseException) -> str:
-    """Return an error's message on one line."""
-    text = str(getattr(error, "explanation", None) or error) or type(error).__name__
-    return " ".join(text.split())

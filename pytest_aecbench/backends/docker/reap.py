@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,12 @@ from docker.errors import APIError, NotFound
 
 from pytest_aecbench.backends.docker.engine import translated
 from pytest_aecbench.errors import BackendError
-from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
+from pytest_aecbench.host.owner import LABEL_PREFIX, is_abandoned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 __all__ = [
-    "EXPIRES_LABEL",
     "KEPT_PREFIX",
     "PROJECT_LABEL",
     "containers_of",
@@ -25,7 +23,6 @@ __all__ = [
     "remove_project",
 ]
 
-EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
 # All containers, networks and volumes of a trial of several services.
 PROJECT_LABEL = f"{LABEL_PREFIX}project"
 # A container that was kept for its user is renamed to this, and is never removed.
@@ -43,12 +40,12 @@ def reap(api: Any, *, dry_run: bool) -> list[str]:
         name = (container["Names"] or [container["Id"][:12]])[0].lstrip("/")
         if name.startswith(KEPT_PREFIX):
             kept.add(container["Labels"].get(PROJECT_LABEL))
-        elif _is_abandoned(container["Labels"]):
+        elif is_abandoned(container["Labels"]):
             if not dry_run:
                 remove(api, container["Id"])
             reaped.append(name)
     for name, labels, drop in _networks_and_volumes(api, label):
-        if _is_abandoned(labels) and labels[PROJECT_LABEL] not in kept:
+        if is_abandoned(labels) and labels[PROJECT_LABEL] not in kept:
             if not dry_run:
                 _drop(name, drop)
             reaped.append(name)
@@ -98,16 +95,6 @@ def _drop(name: str, drop: Callable[[str], None]) -> None:
                 time.sleep(0.1)
             else:
                 return
-
-
-def _is_abandoned(labels: Mapping[str, str]) -> bool:
-    owner = Owner.from_labels(labels)
-    if owner is None:
-        return False
-    if owner.host == socket.gethostname():
-        return owner.is_dead()
-    expires = labels.get(EXPIRES_LABEL, "")  # the only evidence on another host
-    return expires.isdecimal() and int(expires) < time.time()
 
 
 def remove(api: Any, container: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 import shutil
-import socket
 import threading
 import time
 from contextlib import suppress
@@ -27,7 +26,7 @@ from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone
 from pytest_aecbench.host import slots
 from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
-from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
+from pytest_aecbench.host.owner import EXPIRES_LABEL, LABEL_PREFIX, Owner, is_abandoned
 from pytest_aecbench.tasks.dockerfile import read_dockerfile, working_directory
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Environment", "RemoteBackend", "Rented", "Vendor"]
 
-EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
 _TOKEN_LABEL = f"{LABEL_PREFIX}sandbox"
 _CREATE_SEC = 600.0
 _KILL_SEC = 60.0
@@ -336,18 +334,10 @@ class RemoteBackend:
         """End the sandboxes and remove the files of dead runs; return the sandboxes' ids."""
         for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
-        left = [rented.sandbox_id for rented in retry(self.vendor.rented) if _is_abandoned(rented)]
+        left = [
+            rented.sandbox_id for rented in retry(self.vendor.rented) if is_abandoned(rented.labels)
+        ]
         if not dry_run:
             for sandbox_id in left:
                 self._kill(sandbox_id)
         return sorted(left)
-
-
-def _is_abandoned(rented: Rented) -> bool:
-    owner = Owner.from_labels(rented.labels)
-    if owner is None:
-        return False
-    if owner.host == socket.gethostname():
-        return owner.is_dead()
-    expires = rented.labels.get(EXPIRES_LABEL, "")  # the only evidence on another host
-    return expires.isdecimal() and int(expires) < time.time()

@@ -20,7 +20,7 @@ from pytest_aecbench.backends.remote.calls import Lost, bounded, retry
 from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
 from pytest_aecbench.backends.shared.archives import ArchiveWriter, sandbox_path, unpack
 from pytest_aecbench.backends.shared.output import OUTPUT_CAP
-from pytest_aecbench.backends.shared.shell import check_environment
+from pytest_aecbench.backends.shared.shell import check_environment, check_request
 from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
 from pytest_aecbench.text import joined_ends
 
@@ -63,10 +63,7 @@ class Box:
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run one command to completion."""
-        if "\0" in request.command:
-            raise BackendError("command: contains a NUL character; remove it")
-        if request.cwd is not None and not request.cwd.startswith("/"):
-            raise BackendError(f"cwd: {request.cwd!r} is not absolute; start it with '/'")
+        check_request(request)
         env = {"LANG": "C.UTF-8", **self.env, **request.env}
         check_environment(env)
         started = time.monotonic()

@@ -14,7 +14,17 @@ from pytest_aecbench.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["CLEAR", "bash_arguments", "check_environment", "find_tool", "resolve_user", "tool_env"]
+    from pytest_aecbench.backends import BackendExecutionRequest
+
+__all__ = [
+    "CLEAR",
+    "bash_arguments",
+    "check_environment",
+    "check_request",
+    "find_tool",
+    "resolve_user",
+    "tool_env",
+]
 
 # Linux allows at most 128 KiB in one argument or variable, including its end.
 _LONGEST = 128 * 1024 - 1
@@ -34,6 +44,14 @@ def bash_arguments(command: str) -> Iterator[tuple[list[str], IO[bytes] | None]]
         script.write(encoded)
         script.seek(0)
         yield ["-c", _FROM_STDIN], script
+
+
+def check_request(request: BackendExecutionRequest) -> None:
+    """Raise BackendError for a command or a directory that no shell can be given."""
+    if "\0" in request.command:
+        raise BackendError("command: contains a NUL character; remove it")
+    if request.cwd is not None and not request.cwd.startswith("/"):
+        raise BackendError(f"cwd: {request.cwd!r} is not absolute; start it with '/'")
 
 
 def check_environment(env: Mapping[str, str]) -> None:

@@ -12,7 +12,6 @@ import typer
 from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_table
 from pytest_aecbench.cli.ledger import Dataset, Domain, Since, load
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.text import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -145,51 +144,38 @@ def _held_out_notes(board: Leaderboard) -> Iterator[str]:
 
 
 def _board_head(board: Leaderboard) -> tuple[str, ...]:
+    from pytest_aecbench.reports.columns import FIGURES, USED, heads
+
     at_k = (f"pass@{board.k}",) if board.k > 1 else ()
-    start = ("agent", "tasks", "trials", "errors", "error rate", "reward", "95 % interval")
-    return (*start, "pass@1", *at_k, "tokens in", "tokens out", "USD", "time")
+    return ("agent", "tasks", *heads(FIGURES), *at_k, "error rate", *heads(USED))
 
 
 def _board_cells(board: Leaderboard, row: Row) -> tuple[str, ...]:
-    from pytest_aecbench.reports.text import amount_text, bounds_text, mean_text
+    from pytest_aecbench.reports.columns import FIGURES, USED, cells
 
-    summary, overall = row.summary, row.summary.overall
     at_k = "-" if row.pass_at_k is None else f"{row.pass_at_k:.2f}"
     return (
         row.agent,
         f"{row.tasks} of {board.tasks}",
-        str(overall.trials),
-        str(overall.errors),
-        f"{row.error_rate:.0%}",
-        mean_text(overall.mean),
-        bounds_text(overall.mean),
-        mean_text(overall.pass_at_1),
+        *cells(FIGURES, row.summary.overall),
         *((at_k,) if board.k > 1 else ()),
-        amount_text(summary.tokens_in),
-        amount_text(summary.tokens_out),
-        amount_text(summary.usd, decimals=2),
-        duration_text(summary.duration_sec),
+        f"{row.error_rate:.0%}",
+        *cells(USED, row.summary),
     )
 
 
+def _group_head(by: str) -> tuple[str, ...]:
+    from pytest_aecbench.reports.columns import FIGURES, heads
+
+    return ("agent", by, *heads(FIGURES))
+
+
 def _group_rows(board: Leaderboard, by: str) -> Iterator[tuple[str, ...]]:
-    from pytest_aecbench.reports.text import bounds_text, mean_text
+    from pytest_aecbench.reports.columns import FIGURES, cells
 
     for row in board.rows:
         for name, group in _GROUPS[by](row.summary).items():
-            yield (
-                row.agent,
-                name,
-                str(group.trials),
-                str(group.errors),
-                mean_text(group.mean),
-                bounds_text(group.mean),
-                mean_text(group.pass_at_1),
-            )
-
-
-def _group_head(by: str) -> tuple[str, ...]:
-    return ("agent", by, "trials", "errors", "reward", "95 % interval", "pass@1")
+            yield (row.agent, name, *cells(FIGURES, group))
 
 
 def _print_board(board: Leaderboard, groups: Sequence[str]) -> None:
@@ -232,33 +218,22 @@ def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
 
 
 def _row_data(row: Row) -> dict[str, object]:
-    summary = row.summary
+    from pytest_aecbench.reports.columns import USED, data
+
     return {
         "agent": row.agent,
         "experiments": row.experiments,
         "tasks": row.tasks,
-        **_group_data(summary.overall),
+        **_group_data(row.summary.overall),
         "pass_at_k": row.pass_at_k,
-        "attempts": summary.attempts,
-        "tokens_in": summary.tokens_in.value,
-        "tokens_out": summary.tokens_out.value,
-        "usd": summary.usd.value,
-        "duration_sec": summary.duration_sec,
+        **data(USED, row.summary),
     }
 
 
 def _group_data(group: Group) -> dict[str, object]:
-    mean, pass_at_1 = group.mean, group.pass_at_1
-    return {
-        "trials": group.trials,
-        "scored": group.scored,
-        "errors": group.errors,
-        "error_rate": group.errors / group.trials if group.trials else None,
-        "mean": mean.mean if mean else None,
-        "mean_low": mean.low if mean else None,
-        "mean_high": mean.high if mean else None,
-        "pass_at_1": pass_at_1.mean if pass_at_1 else None,
-    }
+    from pytest_aecbench.reports.columns import FIGURES, data
+
+    return data(FIGURES, group)
 
 
 def _print_csv(board: Leaderboard, groups: Sequence[str]) -> None:

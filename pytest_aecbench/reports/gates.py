@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from pytest_aecbench.reports.columns import bounds_text
 from pytest_aecbench.reports.results import final_results
 from pytest_aecbench.reports.statistics import (
     mean_interval,
@@ -18,7 +19,6 @@ from pytest_aecbench.reports.statistics import (
     pass_hat_k,
     wilson,
 )
-from pytest_aecbench.reports.text import bounds_text
 from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.reports.columns import FIGURES, USED, cells, heads
 from pytest_aecbench.reports.results import final_results
 from pytest_aecbench.reports.summary import summarise
-from pytest_aecbench.reports.text import (
-    amount_text,
-    bounds_text,
-    comparison_notes,
-    mean_text,
-)
+from pytest_aecbench.reports.text import comparison_notes
 from pytest_aecbench.text import duration_text
 
 if TYPE_CHECKING:
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["code", "comparison_blocks", "markdown_summary", "table"]
 
 _LISTED = 20
-_GROUP_HEAD = ("trials", "errors", "reward", "95 % interval", "pass@1")
 
 
 def markdown_summary(
@@ -80,19 +75,16 @@ def _agent_blocks(summaries: Sequence[AgentSummary]) -> Iterator[str]:
     yield table(
         (
             "agent",
-            *_GROUP_HEAD,
+            *heads(FIGURES),
             *chain.from_iterable((f"pass@{k}", f"pass^{k}") for k in repeated),
-            *("tokens in", "tokens out", "USD", "trial time"),
+            *heads(USED),
         ),
         (
             (
                 code(summary.agent),
-                *_group_cells(summary.overall),
+                *cells(FIGURES, summary.overall),
                 *chain.from_iterable(_pass_cells(summary, k) for k in repeated),
-                amount_text(summary.tokens_in),
-                amount_text(summary.tokens_out),
-                amount_text(summary.usd, decimals=2),
-                duration_text(summary.duration_sec),
+                *cells(USED, summary),
             )
             for summary in summaries
         ),
@@ -113,30 +105,20 @@ def _details(
     groups: Callable[[AgentSummary], Mapping[str, Group]],
 ) -> Iterator[str]:
     rows = [
-        (code(summary.agent), code(name), *_group_cells(group))
+        (code(summary.agent), code(name), *cells(FIGURES, group))
         for summary in summaries
         for name, group in groups(summary).items()
     ]
     if rows:
         yield f"<details><summary>By {what}</summary>"
-        yield table(("agent", what, *_GROUP_HEAD), rows)
+        yield table(("agent", what, *heads(FIGURES)), rows)
         yield "</details>"
-
-
-def _group_cells(group: Group) -> tuple[str, ...]:
-    return (
-        str(group.trials),
-        str(group.errors),
-        mean_text(group.mean),
-        bounds_text(group.mean),
-        mean_text(group.pass_at_1),
-    )
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of cells that are Markdown already."""
     lines = (head, ["---"] * len(head), *rows)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def comparison_blocks(comparison: Comparison) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.reports.columns import FIGURES, USED, cells, heads
 from pytest_aecbench.reports.summary import summarise
 from pytest_aecbench.text import duration_text, shortened
 
@@ -12,26 +13,17 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.reports.comparison import AgentComparison, Comparison
     from pytest_aecbench.reports.results import TrialResult
-    from pytest_aecbench.reports.statistics import Interval
-    from pytest_aecbench.reports.summary import AgentSummary, Group, Total
+    from pytest_aecbench.reports.summary import AgentSummary, Group
 
-__all__ = [
-    "amount_text",
-    "bounds_text",
-    "comparison_lines",
-    "comparison_notes",
-    "mean_text",
-    "summary_lines",
-]
+__all__ = ["comparison_lines", "comparison_notes", "summary_lines"]
 
 NAME_WIDTH = 32
-HEAD = f"{'agent':{NAME_WIDTH}} trials errors reward  95 % interval pass@1"
 
 
 def summary_lines(results: Iterable[TrialResult], wall_sec: float) -> Iterator[str]:
     """Yield a table per agent, and what it used up."""
     summaries = summarise(results)
-    yield HEAD
+    yield _aligned("agent", heads(FIGURES))
     for summary in summaries:
         yield from _agent_lines(summary)
     yield f"wall time {duration_text(wall_sec)}"
@@ -54,49 +46,22 @@ def _agent_lines(summary: AgentSummary) -> Iterator[str]:
         yield f"  errors, not scored: {causes}"
     if summary.holdout is not None:
         yield f"  held-out trials, not shown above: {summary.holdout.trials}"
-    used = [
-        *_used("tokens in", summary.tokens_in),
-        *_used("tokens out", summary.tokens_out),
-        *_used("USD", summary.usd),
-        f"trial time {duration_text(summary.duration_sec)}",
-    ]
-    yield f"  {', '.join(used)}"
+    used = [f"{column.head} {column.text(summary)}" for column in USED]
+    known = [text for text in used if not text.endswith(" -")]
+    yield f"  {', '.join(known)}"
 
 
 def _row(name: str, group: Group) -> str:
-    return (
-        f"{_name(name)} {group.trials:>6} {group.errors:>6} {mean_text(group.mean):>6} "
-        f"{bounds_text(group.mean):>14} {mean_text(group.pass_at_1):>6}"
-    )
+    return _aligned(name, cells(FIGURES, group))
+
+
+def _aligned(name: str, figures: Iterable[str]) -> str:
+    right = (f"{text:>{column.width}}" for text, column in zip(figures, FIGURES, strict=True))
+    return f"{_name(name)} {' '.join(right)}"
 
 
 def _name(name: str) -> str:
     return shortened(name, NAME_WIDTH).ljust(NAME_WIDTH)
-
-
-def mean_text(interval: Interval | None) -> str:
-    """Return a mean as it is shown; a dash where there is none."""
-    return "-" if interval is None else f"{interval.mean:.2f}"
-
-
-def bounds_text(interval: Interval | None) -> str:
-    """Return an interval's bounds as they are shown; a dash where there are none."""
-    if interval is None or interval.low is None or interval.high is None:
-        return "-"
-    return f"{interval.low:.2f} to {interval.high:.2f}"
-
-
-def _used(what: str, total: Total) -> Iterator[str]:
-    if total.value is not None:
-        yield f"{what} {amount_text(total, decimals=2 if what == 'USD' else 0)}"
-
-
-def amount_text(total: Total, decimals: int = 0) -> str:
-    """Return a sum as it is shown, with how much of it is known."""
-    if total.value is None:
-        return "-"
-    partly = "" if total.known == total.of else f" (known for {total.known} of {total.of})"
-    return f"{total.value:,.{decimals}f}{partly}"
 
 
 _PAIRED_BY = {

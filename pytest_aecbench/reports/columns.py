@@ -1,0 +1,128 @@
+"""The columns of reports: one row for each, from which text, Markdown, CSV and JSON are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pytest_aecbench.text import duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pytest_aecbench.reports.statistics import Interval
+    from pytest_aecbench.reports.summary import AgentSummary, Group, Total
+
+__all__ = ["FIGURES", "USED", "Column", "bounds_text", "cells", "data", "heads"]
+
+_ValueT = TypeVar("_ValueT")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[_ValueT]):
+    """A figure: its heading, its text, its width where columns are aligned, and its data by key."""
+
+    head: str
+    text: Callable[[_ValueT], str]
+    width: int = 0
+    data: Mapping[str, Callable[[_ValueT], object]] = field(default_factory=dict)
+
+
+def heads(columns: Sequence[Column[_ValueT]]) -> tuple[str, ...]:
+    """Return the headings."""
+    return tuple(column.head for column in columns)
+
+
+def cells(columns: Sequence[Column[_ValueT]], value: _ValueT) -> tuple[str, ...]:
+    """Return a value's figures as they are shown."""
+    return tuple(column.text(value) for column in columns)
+
+
+def data(columns: Sequence[Column[_ValueT]], value: _ValueT) -> dict[str, object]:
+    """Return a value's figures for machines, by key."""
+    return {key: get(value) for column in columns for key, get in column.data.items()}
+
+
+def _mean_text(interval: Interval | None) -> str:
+    """Return a mean as it is shown; a dash where there is none."""
+    return "-" if interval is None else f"{interval.mean:.2f}"
+
+
+def bounds_text(interval: Interval | None) -> str:
+    """Return an interval's bounds as they are shown; a dash where there are none."""
+    if interval is None or interval.low is None or interval.high is None:
+        return "-"
+    return f"{interval.low:.2f} to {interval.high:.2f}"
+
+
+def _amount_text(total: Total, decimals: int = 0) -> str:
+    """Return a sum as it is shown, with how much of it is known."""
+    if total.value is None:
+        return "-"
+    partly = "" if total.known == total.of else f" (known for {total.known} of {total.of})"
+    return f"{total.value:,.{decimals}f}{partly}"
+
+
+FIGURES: tuple[Column[Group], ...] = (
+    Column(
+        "trials",
+        lambda group: str(group.trials),
+        6,
+        {"trials": lambda group: group.trials, "scored": lambda group: group.scored},
+    ),
+    Column(
+        "errors",
+        lambda group: str(group.errors),
+        6,
+        {
+            "errors": lambda group: group.errors,
+            "error_rate": lambda group: group.errors / group.trials if group.trials else None,
+        },
+    ),
+    Column(
+        "reward",
+        lambda group: _mean_text(group.mean),
+        6,
+        {"mean": lambda group: group.mean and group.mean.mean},
+    ),
+    Column(
+        "95 % interval",
+        lambda group: bounds_text(group.mean),
+        14,
+        {
+            "mean_low": lambda group: group.mean and group.mean.low,
+            "mean_high": lambda group: group.mean and group.mean.high,
+        },
+    ),
+    Column(
+        "pass@1",
+        lambda group: _mean_text(group.pass_at_1),
+        6,
+        {"pass_at_1": lambda group: group.pass_at_1 and group.pass_at_1.mean},
+    ),
+)
+USED: tuple[Column[AgentSummary], ...] = (
+    Column(
+        "tokens in",
+        lambda summary: _amount_text(summary.tokens_in),
+        data={
+            "attempts": lambda summary: summary.attempts,
+            "tokens_in": lambda summary: summary.tokens_in.value,
+        },
+    ),
+    Column(
+        "tokens out",
+        lambda summary: _amount_text(summary.tokens_out),
+        data={"tokens_out": lambda summary: summary.tokens_out.value},
+    ),
+    Column(
+        "USD",
+        lambda summary: _amount_text(summary.usd, decimals=2),
+        data={"usd": lambda summary: summary.usd.value},
+    ),
+    Column(
+        "trial time",
+        lambda summary: duration_text(summary.duration_sec),
+        data={"duration_sec": lambda summary: summary.duration_sec},
+    ),
+)

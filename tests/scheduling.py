@@ -8,6 +8,8 @@ __all__ = ["ALONE", "LoadGroupScheduling", "Scheduling"]
 
 # In the ids of tests of which only one can run at a time.
 ALONE = "alone"
+# Modules whose tests all look at what one of them has made, for which the others would wait.
+SHARING = ("plugin/test_broken_tasks.py", "plugin/test_exploits.py")
 
 
 class Scheduling(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
@@ -22,6 +24,8 @@ class Scheduling(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no typ
         if ALONE in parameters.rstrip("]").split("-"):
             return ALONE
         module = path.partition("::")[0]
+        if module.endswith(SHARING):
+            return module
         if parameters and module.endswith("/test_shipped_tasks.py"):
             return f"{module}[{parameters}"
         return str(super()._split_scope(nodeid))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from pytest_aecbench.backends.remote import RemoteBackend
-from tests.conformance.vendors import InContainers, VendorConformance, VendorFaults
+from tests.conformance.vendors import InContainers, StandIn, VendorConformance, VendorFaults
 from tests.standins.daytona import DaytonaServer
 from tests.standins.executor import Executor
 from tests.standins.plaintext import allow_http
@@ -49,6 +49,12 @@ class TestDaytonaInContainers(InContainers):
 class TestFaults(VendorFaults):
     name = "daytona"
     key_options: ClassVar = {"api_key": "DAYTONA_API_KEY", "api_url": "DAYTONA_API_URL"}
+
+    @pytest.mark.nightly  # Daytona counts a lifetime in whole minutes
+    def test_a_lifetime_that_ends_takes_the_sandbox(
+        self, backend: RemoteBackend, image_ref: str, server: StandIn, tmp_path: Path
+    ) -> None:
+        super().test_a_lifetime_that_ends_takes_the_sandbox(backend, image_ref, server, tmp_path)
 
     def test_what_a_task_asks_for_is_what_is_sent(
         self, backend: RemoteBackend, server: DaytonaServer, task_dir: Path, tmp_path: Path

@@ -20,7 +20,7 @@ WORKERS = 8
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trials", [100, pytest.param(500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("trials", [40, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.usefixtures("own_machine")
 def test_resume_completes_exactly_what_dying_workers_left(
     pytester: pytest.Pytester, trials: int

@@ -46,12 +46,18 @@ TASK_FILE = "task.toml"
 
 def is_trial(node_id: str) -> bool:
     """Return whether the id is that of a trial."""
-    return f"{TASK_FILE}::trial[" in node_id
+    return _is_of_a_task(node_id, "trial[")
 
 
 def is_check(node_id: str) -> bool:
     """Return whether the id is that of a check."""
-    return f"{TASK_FILE}::check[" in node_id
+    return _is_of_a_task(node_id, "check[")
+
+
+def _is_of_a_task(node_id: str, start: str) -> bool:
+    # The parameters of any test may look like the id of a trial.
+    path, _, name = node_id.partition("::")
+    return path.rpartition("/")[2] == TASK_FILE and name.startswith(start)
 
 
 def needs_sandbox(node_id: str) -> bool:

@@ -83,6 +83,25 @@ def test_no_entry_points_are_looked_through_for_our_modules(pytester: pytest.Pyt
     assert scans["aecbench"] == scans["nosuchplugin"]
 
 
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_parameter_that_looks_like_a_trial_is_not_one(
+    pytester: pytest.Pytester, mode: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("node_id", ["tasks/a/task.toml::trial[oracle-1]"])
+        def test_it(node_id):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess(*mode)
+    result.assert_outcomes(passed=1)
+    assert "aec:" not in result.stdout.str()
+    assert not (pytester.path / "artefacts").exists()
+
+
 def test_nothing_is_written_in_a_project_without_tasks(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
     written = {}

@@ -117,10 +117,10 @@ def no_foreign_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 @pytest.fixture(params=[ALONE])
 def alone_on_engine() -> Iterator[None]:
-    """Keep runs that remove what the dead left from tests that leave something behind.
+    """Keep runs that remove resources of dead runs from tests that leave resources behind.
 
-    Those that start runs or sweep need this. A test with sandboxes of its own process does not:
-    that lives, so nobody removes them. The parameter is for `Scheduling`, which sees only ids.
+    Tests that start runs or sweep need this. A test whose sandboxes belong to its own process does
+    not, because that process is alive. The parameter is for `Scheduling`, which sees only ids.
     """
     with FileLock(Path(tempfile.gettempdir(), "aecbench-engine-tests.lock")):
         yield

@@ -11,7 +11,18 @@
     │   ├── LaunchError      no sandbox could be started
     │   ├── TransferError    files could not be moved in or out
     │   └── SandboxGone      the sandbox died or vanished
-    ├── ProviderError        a model provider failed (auth, quota, 5xx after retries)
+    ├── ProviderError        a model provider failed
+    │   ├── AuthFailed       a key is missing, wrong or not allowed to do this
+    │   ├── QuotaExceeded    the account has no credit left
+    │   ├── RateLimited      too many requests or tokens a minute
+    │   ├── Overloaded       the provider has no capacity now (503, 529)
+    │   ├── ServerFailed     any other 5xx
+    │   ├── ModelTimeout     no answer in time
+    │   ├── ConnectionFailed no connection, a reset, a torn answer
+    │   ├── ModelNotFound    the provider has no such model
+    │   ├── RequestRejected  any other 4xx, such as a parameter that the model does not take
+    │   ├── ContextExceeded  the conversation is too long; built-in agents end with it
+    │   └── Refused          a content filter answered; built-in agents end with it
     ├── VerifierError        the verifier gave no usable reward
     └── LedgerError          a record or a trial's files could not be kept
 """
@@ -22,13 +33,24 @@ from typing import NamedTuple
 
 __all__ = [
     "AecBenchError",
+    "AuthFailed",
     "BackendError",
     "BuildError",
     "Classification",
+    "ConnectionFailed",
+    "ContextExceeded",
     "LaunchError",
     "LedgerError",
+    "ModelNotFound",
+    "ModelTimeout",
+    "Overloaded",
     "ProviderError",
+    "QuotaExceeded",
+    "RateLimited",
+    "Refused",
+    "RequestRejected",
     "SandboxGone",
+    "ServerFailed",
     "SettingsError",
     "TaskError",
     "TransferError",
@@ -75,7 +97,62 @@ class SandboxGone(BackendError):  # noqa: N818  (a state)
 
 
 class ProviderError(AecBenchError):
-    """A model provider failed after retries."""
+    """A model provider failed.
+
+    ``status`` is that of HTTP; ``retry_after_sec`` is the time after which the provider wants to
+    be asked again. Each is None where the provider did not say.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after_sec: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_sec = retry_after_sec
+
+
+class AuthFailed(ProviderError):  # noqa: N818  (this one and those below are states)
+    """A key is missing, wrong or not allowed to do this."""
+
+
+class QuotaExceeded(ProviderError):  # noqa: N818
+    """The account has no credit left."""
+
+
+class RateLimited(ProviderError):  # noqa: N818
+    """Too many requests or tokens a minute."""
+
+
+class Overloaded(ProviderError):  # noqa: N818
+    """The provider has no capacity now."""
+
+
+class ServerFailed(ProviderError):  # noqa: N818
+    """The provider's server failed."""
+
+
+class ModelTimeout(ProviderError):  # noqa: N818
+    """The model did not answer in time."""
+
+
+class ConnectionFailed(ProviderError):  # noqa: N818
+    """There was no connection, or it broke, or the answer was torn."""
+
+
+class ModelNotFound(ProviderError):  # noqa: N818
+    """The provider has no such model."""
+
+
+class RequestRejected(ProviderError):  # noqa: N818
+    """The provider does not take the request, such as one of its parameters."""
+
+
+class ContextExceeded(ProviderError):  # noqa: N818
+    """The conversation is longer than the model's context."""
+
+
+class Refused(ProviderError):  # noqa: N818
+    """A content filter or the model itself refused to answer."""
 
 
 class VerifierError(AecBenchError):
@@ -103,6 +180,13 @@ _TABLE: dict[type[BaseException], Classification] = {
     TransferError: Classification("transfer", retry=True, scored=False),
     SandboxGone: Classification("sandbox_gone", retry=True, scored=False),
     BackendError: Classification("backend", retry=True, scored=False),
+    AuthFailed: Classification("provider_auth", retry=False, scored=False),
+    QuotaExceeded: Classification("provider_quota", retry=False, scored=False),
+    RateLimited: Classification("rate_limit", retry=True, scored=False),
+    ModelNotFound: Classification("model_not_found", retry=False, scored=False),
+    RequestRejected: Classification("provider_request", retry=False, scored=False),
+    ContextExceeded: Classification("context_length", retry=False, scored=False),
+    Refused: Classification("refusal", retry=False, scored=False),
     ProviderError: Classification("provider", retry=True, scored=False),
     VerifierError: Classification("verifier", retry=False, scored=False),
     LedgerError: Classification("ledger", retry=False, scored=False),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.text import did_you_mean
 
@@ -16,18 +17,28 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.providers import Model
 
-__all__ = ["PROVIDERS", "Provider", "Route", "check_route", "find_route", "make_model", "missing"]
+__all__ = [
+    "PROVIDERS",
+    "Provider",
+    "Route",
+    "check_route",
+    "find_route",
+    "is_installed",
+    "make_model",
+    "missing",
+]
 
 
 class Provider(NamedTuple):
-    """A provider: its class, the extra that installs its SDK, and its variables.
+    """A provider: its class, its SDK with the extra that installs it, and its variables.
 
-    ``settings`` are the keys that ``client.settings`` may have; a key in ``variables`` is the
-    setting that takes the place of the variable.
+    ``variables`` are those that it needs, each with the setting that takes its place. ``settings``
+    are the keys that ``client.settings`` may have.
     """
 
     path: str
-    extra: str | None
+    sdk: str | None = None
+    extra: str | None = None
     variables: Mapping[str, str | None] = {}
     optional: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
@@ -38,6 +49,7 @@ PROVIDERS: dict[str, Provider] = {
     "anthropic": Provider(
         "pytest_aecbench.providers.anthropic.AnthropicModel",
         "anthropic",
+        "agents",
         {"ANTHROPIC_API_KEY": "api_key"},
         ("ANTHROPIC_BASE_URL",),
         ("api_key", "base_url", "headers", "max_in_flight"),
@@ -45,6 +57,7 @@ PROVIDERS: dict[str, Provider] = {
     "azure": Provider(
         "pytest_aecbench.providers.azure.AzureModel",
         "openai",
+        "agents",
         {"AZURE_OPENAI_API_KEY": "api_key", "AZURE_OPENAI_ENDPOINT": "endpoint"},
         ("AZURE_OPENAI_API_VERSION",),
         ("api", "api_key", "api_version", "endpoint", "headers", "max_in_flight"),
@@ -52,6 +65,7 @@ PROVIDERS: dict[str, Provider] = {
     "bedrock": Provider(
         "pytest_aecbench.providers.bedrock.BedrockModel",
         "boto3",
+        "bedrock",
         {},
         (
             "AWS_BEARER_TOKEN_BEDROCK",
@@ -69,14 +83,16 @@ PROVIDERS: dict[str, Provider] = {
     "openai": Provider(
         "pytest_aecbench.providers.openai.OpenAIModel",
         "openai",
+        "agents",
         {"OPENAI_API_KEY": "api_key"},
         ("OPENAI_BASE_URL",),
         _OPENAI_SETTINGS,
     ),
-    "scripted": Provider("pytest_aecbench.providers.scripted.ScriptedModel", None),
+    "scripted": Provider("pytest_aecbench.providers.scripted.ScriptedModel"),
     "together": Provider(
         "pytest_aecbench.providers.openai.TogetherModel",
         "openai",
+        "agents",
         {"TOGETHER_API_KEY": "api_key"},
         (),
         _OPENAI_SETTINGS,
@@ -171,17 +187,28 @@ def check_route(route: Route, where: str) -> None:
             f"{where}: {route.model!r} is asked at {route.provider}, but {keys} {verb} not set; "
             "set it in the environment or in .env"
         )
-    check = getattr(_model_class(route, where), "check", None)
+    if row.sdk and not is_installed(route.provider):
+        raise SettingsError(
+            f"{where}: {route.model!r} is asked at {route.provider}, but {row.sdk} is not "
+            f"installed; pip install 'pytest-aecbench[{row.extra}]'"
+        )
+    check = getattr(_model_class(route), "check", None)
     if check is not None:
         check(route, where)
 
 
-def make_model(route: Route, where: str) -> Model:
+def is_installed(provider: str) -> bool:
+    """Return whether the provider's SDK is there; importing it would be slow."""
+    sdk = PROVIDERS[provider].sdk
+    return sdk is None or importlib.util.find_spec(sdk) is not None
+
+
+def make_model(route: Route) -> Model:
     """Make the model at the end of the way."""
-    made: Model = _model_class(route, where)(route)
+    made: Model = _model_class(route)(route)
     return made
 
 
-def _model_class(route: Route, where: str) -> Any:
-    table = {name: (row.path, row.extra) for name, row in PROVIDERS.items()}
-    return load_class(route.provider, where, table)
+def _model_class(route: Route) -> Any:
+    module, _, name = PROVIDERS[route.provider].path.rpartition(".")
+    return getattr(importlib.import_module(module), name)

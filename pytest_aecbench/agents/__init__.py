@@ -2,41 +2,90 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from pytest_aecbench.providers import Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from pytest_aecbench.agents.trajectory import Trajectory
     from pytest_aecbench.backends import BackendExecutionResult
     from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.providers.prices import Price
     from pytest_aecbench.tasks.task import Task
 
-__all__ = ["AGENTS", "Agent", "AgentLimits", "AgentResult", "AgentStatus", "Usage"]
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "AgentContext",
+    "AgentLimits",
+    "AgentResult",
+    "AgentStatus",
+    "Usage",
+    "context_of",
+]
 
 AgentStatus: TypeAlias = Literal["completed", "failed", "timed_out", "limit_reached"]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """The limits of an agent in one trial."""
+    """The limits of an agent in one trial; None leaves a limit to the agent.
+
+    ``timeout_sec`` is for the agent's work: time that it waits for a provider's rate limit does
+    not count. ``max_tokens`` is for one reply, ``token_budget`` for all tokens of the trial.
+    """
 
     timeout_sec: float
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    token_budget: int | None = None
+    max_cost_usd: float | None = None
+    command_timeout_sec: float | None = None
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any], timeout_sec: float) -> AgentLimits:
+        """Return the limits that an agent's parameters set."""
+        names = {"command_timeout_sec": "command_timeout"}
+        own = (field.name for field in fields(cls) if field.name != "timeout_sec")
+        given = {name: parameters.get(names.get(name, name)) for name in own}
+        return cls(timeout_sec, **given)
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens a trial used; input excludes tokens read from the cache; None is unknown."""
+class AgentContext:
+    """What a trial gives its agent besides the task and the sandbox.
 
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    tokens_cache_read: int | None = None
-    tokens_cache_write: int | None = None
+    ``cache_dir`` keeps the replies of models (``--aec-cache-calls``), apart for each repetition.
+    """
+
+    trajectory: Trajectory
+    repetition: int = 1
+    cache_dir: Path | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+
+def context_of(sandbox: Sandbox) -> AgentContext:
+    """Return the context that the trial gave; one that keeps nothing, if it gave none."""
+    if sandbox.context is None:
+        from pytest_aecbench.agents.trajectory import Trajectory
+
+        sandbox.context = AgentContext(Trajectory())
+    return sandbox.context
 
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """The end of an agent. The trial is verified whatever the status."""
+    """The end of an agent. The trial is verified whatever the status.
+
+    ``end`` says in one word how it ended, such as ``submitted`` or ``turn_limit``. ``calls`` are
+    those to a model, of which ``cached_calls`` were answered from the cache and cost nothing.
+    ``waited_sec`` was spent on the provider's limits. ``prompt_version`` names the way in which
+    the task was presented, ``price_source`` the table that ``cost_usd`` comes from.
+    """
 
     status: AgentStatus = "completed"
     error: str | None = None
@@ -45,7 +94,13 @@ class AgentResult:
     stderr: str = ""
     usage: Usage = Usage()
     cost_usd: float | None = None
-    transcript: Path | None = None
+    end: str | None = None
+    turns: int | None = None
+    calls: int | None = None
+    cached_calls: int | None = None
+    waited_sec: float | None = None
+    prompt_version: str | None = None
+    price_source: str | None = None
 
     @classmethod
     def from_execution(cls, execution: BackendExecutionResult) -> AgentResult:
@@ -75,7 +130,9 @@ class Agent(Protocol):
 # name -> (dotted path of a class that is called with the AgentSpec, the extra it needs)
 AGENTS: dict[str, tuple[str, str | None]] = {
     "command": ("pytest_aecbench.agents.command.CommandAgent", None),
+    "direct": ("pytest_aecbench.agents.direct.DirectAgent", None),
     "nop": ("pytest_aecbench.agents.nop.NopAgent", None),
     "oracle": ("pytest_aecbench.agents.oracle.OracleAgent", None),
     "replay": ("pytest_aecbench.agents.replay.ReplayAgent", None),
+    "tool_loop": ("pytest_aecbench.agents.tool_loop.ToolLoopAgent", None),
 }

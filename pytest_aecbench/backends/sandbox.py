@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from pytest_aecbench.agents import AgentContext
     from pytest_aecbench.backends import (
         BackendExecutionResult,
         CollectedArtifacts,
@@ -35,6 +36,7 @@ class Sandbox:
         self.env = dict(env or {})
         self.user: str | None = None
         self.echo: Echo | None = None
+        self.context: AgentContext | None = None
 
     def execute(
         self,

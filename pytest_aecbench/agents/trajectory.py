@@ -1,0 +1,146 @@
+"""The trajectory of an agent: a file that grows with each turn, and ATIF at the end.
+
+``trajectory.jsonl`` has a header and then one entry a line, flushed at once, so that a run can be
+followed and a killed one leaves what it did. ``trajectory.json`` holds the same in ATIF, the
+format of Harbor's viewers.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pytest_aecbench.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from pytest_aecbench.host.secrets import Scrubber
+
+__all__ = ["FILE", "HEADER", "Entry", "Role", "Trajectory", "read_trajectory"]
+
+FILE = "trajectory.jsonl"
+HEADER = {"version": 1, "format": "aec-bench-trajectory"}
+# Of a longer text, the trajectory keeps both ends.
+MAX_TEXT = 100_000
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool_call", "tool_result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a trajectory; keys that say nothing are not written.
+
+    ``turn`` counts the replies of the model, from 1. ``call_id`` joins a tool's result to its call.
+    ``metadata`` has what only some entries know: tokens, cost, waits, the reason why a model
+    stopped.
+    """
+
+    role: Role
+    content: str = ""
+    turn: int | None = None
+    call_id: str | None = None
+    tool_name: str | None = None
+    command: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    step: int = 0
+    timestamp: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry as it is written."""
+        data = asdict(self)
+        kept = {name: value for name, value in data.items() if value not in (None, {})}
+        return {"step": self.step, "role": self.role, "content": self.content, **kept}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Entry:
+        """Read an entry; unknown keys are those of a newer version."""
+        known = cls.__dataclass_fields__
+        return cls(**{name: value for name, value in data.items() if name in known})
+
+
+class Trajectory:
+    """Collects the entries of one attempt; without a directory they are only followed.
+
+    ``follow`` gets each entry as soon as it is there, already without secrets.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        scrubber: Scrubber | None = None,
+        follow: Callable[[Entry], object] | None = None,
+    ) -> None:
+        self.directory = directory
+        self._scrubber = scrubber
+        self._follow = follow
+        self._steps = 0
+        self._file: IO[str] | None = None
+
+    def add(self, role: Role, content: str = "", **fields: Any) -> Entry:
+        """Write an entry; return it as it was written."""
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        self._steps += 1
+        entry = self._clean(Entry(role, content, step=self._steps, timestamp=now, **fields))
+        if self.directory is not None:
+            self._write(self.directory, entry)
+        if self._follow is not None:
+            self._follow(entry)
+        return entry
+
+    def close(self) -> None:
+        """Close the file; a later entry opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _clean(self, entry: Entry) -> Entry:
+        texts = {name: _ends(getattr(entry, name)) for name in ("content", "stdout", "stderr")}
+        entry = replace(entry, **texts)
+        if not self._scrubber:
+            return entry
+        return Entry.from_json(self._scrubber.json(asdict(entry)))
+
+    def _write(self, directory: Path, entry: Entry) -> None:
+        try:
+            if self._file is None:
+                directory.mkdir(parents=True, exist_ok=True)
+                path = directory / FILE
+                is_new = not path.exists()
+                self._file = path.open("a", encoding="utf-8", errors="replace")
+                if is_new:
+                    self._file.write(f"{json.dumps(HEADER)}\n")
+            self._file.write(f"{json.dumps(entry.to_json(), ensure_ascii=False, default=str)}\n")
+            self._file.flush()
+        except OSError as error:
+            raise LedgerError(
+                f"{directory / FILE}: cannot be written, {error.strerror}; the trajectory needs a "
+                "directory that can be written and has space left"
+            ) from None
+
+
+def read_trajectory(path: Path) -> Iterator[Entry]:
+    """Yield the entries of a ``trajectory.jsonl``; a line that was torn by a kill ends it."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                data = json.loads(line)
+            except ValueError:
+                return
+            if isinstance(data, dict) and "role" in data:
+                yield Entry.from_json(data)
+
+
+def _ends(text: str | None) -> str | None:
+    if text is None or len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"

@@ -92,7 +92,7 @@ class AgentResult:
     returncode: int | None = None
     stdout: str = ""
     stderr: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None
     end: str | None = None
     turns: int | None = None

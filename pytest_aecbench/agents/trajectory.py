@@ -126,6 +126,10 @@ class Trajectory:
             self._follow(entry)
         return entry
 
+    def scrub(self, data: Any) -> Any:
+        """Return JSON-like data without secrets."""
+        return self._scrubber.json(data) if self._scrubber else data
+
     def close(self) -> None:
         """Close the file; a later entry opens it again."""
         if self._file is not None:
@@ -133,11 +137,13 @@ class Trajectory:
             self._file = None
 
     def _clean(self, entry: Entry) -> Entry:
-        texts = {name: _ends(getattr(entry, name)) for name in ("content", "stdout", "stderr")}
-        entry = replace(entry, **texts)
-        if not self._scrubber:
-            return entry
-        return Entry.from_json(self._scrubber.json(asdict(entry)))
+        entry = replace(
+            entry,
+            content=_ends(entry.content) or "",
+            stdout=_ends(entry.stdout),
+            stderr=_ends(entry.stderr),
+        )
+        return Entry.from_json(self.scrub(asdict(entry))) if self._scrubber else entry
 
     def _write(self, directory: Path, entry: Entry) -> None:
         try:

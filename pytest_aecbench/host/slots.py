@@ -10,6 +10,7 @@ doubles in regular steps until all are in use.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
@@ -40,11 +41,14 @@ _IDLE_SEC = 600.0
 
 
 @contextmanager
-def slot(backend: str, count: int, first: int | None = None) -> Iterator[None]:
-    """Hold one of the backend's first ``count`` slots, waiting for it without a limit.
+def slot(
+    backend: str, count: int, first: int | None = None, patience_sec: float = math.inf
+) -> Iterator[None]:
+    """Hold one of the backend's first ``count`` slots, or raise TimeoutError.
 
     With ``first``, no more than these are used in the first seconds.
     """
+    give_up = time.monotonic() + patience_sec
     if first is not None:
         _ramp_up(backend, first)
     seeker = _Seeker(backend)
@@ -52,6 +56,8 @@ def slot(backend: str, count: int, first: int | None = None) -> Iterator[None]:
         # Start with the last one, because processes with a smaller limit use only the first ones.
         seeker.look(reversed(range(_usable(backend, count))))
         while seeker.slot is None:
+            if time.monotonic() >= give_up:
+                raise TimeoutError
             time.sleep(_POLL_SEC)
             now = _usable(backend, count)
             seeker.look(random.sample(range(now), min(now, _GLANCES)))

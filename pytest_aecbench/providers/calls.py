@@ -1,0 +1,180 @@
+"""Calls to a model: retries, the shared budget, the cache of replies, tokens and cost."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.errors import (
+    ConnectionFailed,
+    ModelTimeout,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    ServerFailed,
+)
+from pytest_aecbench.providers import Model, ModelReply, ModelRequest, Usage
+from pytest_aecbench.providers.budget import Budget
+
+if TYPE_CHECKING:
+    from pytest_aecbench.providers.cache import ReplyCache
+    from pytest_aecbench.providers.clock import Clock
+    from pytest_aecbench.providers.prices import Tariff
+
+__all__ = ["Call", "Caller", "DeadlineReached"]
+
+_RETRIED = (RateLimited, Overloaded, ServerFailed, ModelTimeout, ConnectionFailed)
+_LONGEST_CALL_SEC = 600.0
+_FIRST_DELAY_SEC = 1.0
+_LONGEST_DELAY_SEC = 60.0
+
+
+class DeadlineReached(Exception):  # noqa: N818  (a state)
+    """The agent's working time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One answered call; ``failures`` are the errors after which it was made again."""
+
+    reply: ModelReply
+    cost_usd: float | None = None
+    cached: bool = False
+    duration_sec: float = 0.0
+    waited_sec: float = 0.0
+    failures: tuple[str, ...] = ()
+
+
+class Caller:
+    """Calls one model for one agent in one trial, and adds up what that took.
+
+    A rate limit is waited for until ``max_wait_sec`` are spent on waiting; any other failure that
+    may pass is tried again ``max_retries`` times.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        clock: Clock,
+        *,
+        tariff: Tariff | None = None,
+        cache: ReplyCache | None = None,
+        max_wait_sec: float = 600.0,
+        max_retries: int = 6,
+    ) -> None:
+        self.model = model
+        self.clock = clock
+        self.tariff = tariff
+        self.usage = Usage()
+        self.cost_usd: float | None = 0.0 if tariff else None
+        self.calls = 0
+        self.cached_calls = 0
+        self._cache = cache
+        self._budget = Budget(model.route)
+        self._max_wait_sec = max_wait_sec
+        self._max_retries = max_retries
+
+    def call(self, request: ModelRequest) -> Call:
+        """Return the model's answer.
+
+        Raises:
+            ProviderError: there is no answer, also after retries.
+            DeadlineReached: the agent has no working time left.
+
+        """
+        answered = self._cached(request) or self._asked(request)
+        self.calls += 1
+        self.cached_calls += answered.cached
+        if not answered.cached:
+            self.usage += answered.reply.usage
+            if self.cost_usd is not None and answered.cost_usd is not None:
+                self.cost_usd += answered.cost_usd
+            else:
+                self.cost_usd = None
+        return answered
+
+    def _cached(self, request: ModelRequest) -> Call | None:
+        if self._cache is None:
+            return None
+        reply = self._cache.get(self.model.route, request)
+        return Call(reply, 0.0, cached=True) if reply else None
+
+    def _asked(self, request: ModelRequest) -> Call:
+        waited_before = self.clock.waited_sec
+        failures: list[str] = []
+        while True:
+            try:
+                reply, duration_sec = self._attempt(request)
+                break
+            except _RETRIED as error:
+                failures.append(f"{type(error).__name__}: {error}")
+                self._await_retry(error, len(failures))
+        if self._cache is not None:
+            self._cache.put(self.model.route, request, reply)
+        return Call(
+            reply,
+            self.tariff.cost(reply.usage) if self.tariff else None,
+            duration_sec=duration_sec,
+            waited_sec=self.clock.waited_sec - waited_before,
+            failures=tuple(failures),
+        )
+
+    def _attempt(self, request: ModelRequest) -> tuple[ModelReply, float]:
+        """Ask once; the time of an attempt that failed counts as waiting."""
+        entered = time.monotonic()
+        try:
+            with self._budget.turn(self._patience_sec):
+                self.clock.waited_sec += time.monotonic() - entered
+                return self._timed(request)
+        except TimeoutError:
+            self.clock.waited_sec += time.monotonic() - entered
+            raise RateLimited(
+                f"{self.model.route.provider}: no turn within {self._max_wait_sec:g} s of waiting; "
+                "raise max_wait_sec or run fewer trials at once"
+            ) from None
+
+    def _timed(self, request: ModelRequest) -> tuple[ModelReply, float]:
+        left_sec = self.clock.left_sec
+        if left_sec <= 0:
+            raise DeadlineReached
+        start = time.monotonic()
+        try:
+            reply = self.model.complete(request, timeout_sec=min(_LONGEST_CALL_SEC, left_sec))
+        except ModelTimeout:
+            # A model that has answered before is too slow for the time that its agent left it.
+            # One that never did is a provider that hangs, which is not the agent's fault.
+            if self.calls and left_sec < _LONGEST_CALL_SEC:
+                raise DeadlineReached from None
+            self.clock.waited_sec += time.monotonic() - start
+            raise
+        except ProviderError:
+            self.clock.waited_sec += time.monotonic() - start
+            raise
+        return reply, time.monotonic() - start
+
+    def _await_retry(self, error: ProviderError, failed: int) -> None:
+        """Wait until it makes sense to ask again, and let all others wait; or give up."""
+        limited = isinstance(error, RateLimited)
+        delay_sec = _delay(error, failed)
+        too_long = delay_sec > self._patience_sec
+        if too_long or (failed > self._max_retries and not limited):
+            raise error
+        if limited or isinstance(error, Overloaded):
+            self._budget.pause(delay_sec, fewer=failed == 1)
+        with self.clock.stopped():
+            time.sleep(delay_sec)
+
+    @property
+    def _patience_sec(self) -> float:
+        return max(0.0, self._max_wait_sec - self.clock.waited_sec)
+
+
+def _delay(error: ProviderError, failed: int) -> float:
+    """Return how long to wait: as the provider says, and longer each time that it fails again."""
+    backoff = min(_LONGEST_DELAY_SEC, _FIRST_DELAY_SEC * 2.0 ** (failed - 1))
+    backoff *= random.uniform(0.75, 1.25)  # noqa: S311
+    if error.retry_after_sec is None:
+        return backoff
+    return error.retry_after_sec if failed == 1 else max(error.retry_after_sec, backoff)

@@ -69,8 +69,9 @@ class Entry:
     def number(self, name: str) -> float | None:
         """Return a number of the metadata; None if it is not known."""
         value = self.metadata.get(name)
-        known = isinstance(value, (int, float)) and math.isfinite(value)
-        return float(value) if known else None
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            return None
+        return float(value)
 
     def text(self, name: str) -> str | None:
         """Return a text of the metadata; None if it has none."""

@@ -372,6 +372,6 @@ def test_harbors_own_model_accepts_the_document(tmp_path: Path) -> None:
         "read = pathlib.Path(sys.argv[1]).read_bytes(); "
         "print(len(Trajectory.model_validate_json(read).steps))"
     )
-    argv = [python, "-c", validate, tmp_path / ATIF_FILE]
+    argv = [str(python), "-c", validate, str(tmp_path / ATIF_FILE)]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("6\n", "")

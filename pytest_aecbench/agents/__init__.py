@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGENTS",
+    "MAX_WAIT_SEC",
+    "MODEL_AGENTS",
     "Agent",
     "AgentContext",
     "AgentLimits",
@@ -126,6 +128,14 @@ class Agent(Protocol):
         """Attempt the task in the sandbox."""
         ...
 
+
+# How long a trial waits for a provider's limits unless its agent has another ``max_wait_sec``.
+MAX_WAIT_SEC = 600.0
+# The agents that call a model, and the parameters of theirs that AGENT_… variables override.
+MODEL_AGENTS: dict[str, tuple[str, ...]] = {
+    "direct": ("max_tokens",),
+    "tool_loop": ("command_timeout", "max_tokens", "max_turns"),
+}
 
 # name -> (dotted path of a class that is called with the AgentSpec, the extra it needs)
 AGENTS: dict[str, tuple[str, str | None]] = {

@@ -69,6 +69,9 @@ class Caller:
         self.tariff = tariff
         self.usage = Usage()
         self.cost_usd: float | None = 0.0 if tariff else None
+        # With the calls from the cache, so that a limit ends a replayed run where it did before.
+        self.counted_tokens = 0
+        self.counted_usd = 0.0
         self.calls = 0
         self.cached_calls = 0
         self._cache = cache
@@ -87,6 +90,9 @@ class Caller:
         answered = self._cached(request) or self._asked(request)
         self.calls += 1
         self.cached_calls += answered.cached
+        self.counted_tokens += answered.reply.usage.total
+        if self.tariff is not None:
+            self.counted_usd += self.tariff.cost(answered.reply.usage) or 0.0
         if not answered.cached:
             self.usage += answered.reply.usage
             if self.cost_usd is not None and answered.cost_usd is not None:

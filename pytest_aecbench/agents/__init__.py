@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pytest_aecbench.providers import Usage
+from pytest_aecbench.providers.calls import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,10 +62,12 @@ class AgentLimits:
 class AgentContext:
     """What a trial gives its agent besides the task and the sandbox.
 
-    ``cache_dir`` keeps the replies of models (``--aec-cache-calls``), apart for each repetition.
+    ``meter`` has what calls to models have cost so far. ``cache_dir`` keeps the replies of models
+    (``--aec-cache-calls``), apart for each repetition.
     """
 
     trajectory: Trajectory
+    meter: Meter = field(default_factory=Meter)
     repetition: int = 1
     cache_dir: Path | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -103,6 +106,19 @@ class AgentResult:
     waited_sec: float | None = None
     prompt_version: str | None = None
     price_source: str | None = None
+
+    @classmethod
+    def metered(cls, meter: Meter, **fields: Any) -> AgentResult:
+        """Return a result with what the agent's calls to models have cost."""
+        return cls(
+            usage=meter.usage,
+            cost_usd=meter.cost_usd,
+            calls=meter.calls,
+            cached_calls=meter.cached_calls,
+            waited_sec=round(meter.waited_sec, 3),
+            price_source=meter.price_source,
+            **fields,
+        )
 
     @classmethod
     def from_execution(cls, execution: BackendExecutionResult) -> AgentResult:

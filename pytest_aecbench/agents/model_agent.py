@@ -90,6 +90,7 @@ class ModelAgent(Generic[_ParametersT]):
         return Caller(
             make_model(self.route),
             Clock(limits.timeout_sec),
+            context.meter,
             tariff=find_price(self.route, context.prices),
             cache=cache,
             max_wait_sec=self.parameters.max_wait_sec,
@@ -118,18 +119,13 @@ class ModelAgent(Generic[_ParametersT]):
         self, caller: Caller, end: str, *, turns: int, error: str | None = None
     ) -> AgentResult:
         """Return how the agent ended, with what it used."""
-        return AgentResult(
+        return AgentResult.metered(
+            caller.meter,
             status=_STATUS[end],
             error=error,
-            usage=caller.usage,
-            cost_usd=caller.cost_usd,
             end=end,
             turns=turns,
-            calls=caller.calls,
-            cached_calls=caller.cached_calls,
-            waited_sec=round(caller.clock.waited_sec, 3),
             prompt_version=self.prompt_version,
-            price_source=caller.tariff.source if caller.tariff else None,
         )
 
 

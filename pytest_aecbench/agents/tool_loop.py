@@ -119,13 +119,13 @@ class _Loop:
             return "deadline", f"timed out after {self.limits.timeout_sec:.0f} s of work"
 
     def _check_limits(self) -> None:
-        caller, limits = self.caller, self.limits
+        meter, limits = self.caller.meter, self.limits
         if self.turn >= self._max_turns:
             raise _Ended("turn_limit", f"used all of its {self._max_turns} turns")
-        if limits.token_budget and caller.counted_tokens >= limits.token_budget:
-            raise _Ended("token_budget", f"used {caller.counted_tokens} tokens")
-        if limits.max_cost_usd and caller.counted_usd >= limits.max_cost_usd:
-            raise _Ended("cost_limit", f"cost {caller.counted_usd:.4f} USD")
+        if limits.token_budget and meter.counted_tokens >= limits.token_budget:
+            raise _Ended("token_budget", f"used {meter.counted_tokens} tokens")
+        if limits.max_cost_usd and meter.counted_usd >= limits.max_cost_usd:
+            raise _Ended("cost_limit", f"cost {meter.counted_usd:.4f} USD")
 
     @property
     def _max_turns(self) -> int:

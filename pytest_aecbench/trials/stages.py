@@ -99,6 +99,11 @@ def attempt(
         sandbox.context = context = agent_context(trial, follow)
         try:
             return agent.run(trial.task, sandbox, limits)
+        except BaseException:
+            # What was spent before an error is spent all the same.
+            if context.meter.calls:
+                trial.agent_result = AgentResult.metered(context.meter, status="failed")
+            raise
         finally:
             context.trajectory.close()
 
@@ -108,9 +113,9 @@ def agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None)
     settings = trial.settings
     return AgentContext(
         Trajectory(trial.agent_dir, trial.scrubber, follow),
-        trial.repetition,
-        settings.cache_calls,
-        settings.prices,
+        repetition=trial.repetition,
+        cache_dir=settings.cache_calls,
+        prices=settings.prices,
     )
 
 

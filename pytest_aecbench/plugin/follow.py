@@ -26,7 +26,7 @@ def check_follow(config: pytest.Config) -> None:
 
 
 def follower(config: pytest.Config) -> Callable[[Entry], object] | None:
-    """Return what prints the entries of a trajectory; None if nobody follows."""
+    """Return what prints the entries of a trajectory; None without a reader."""
     shown = config.getoption("capture") == "no" or settings_of(config).follow
     if is_worker(config) or not shown:
         return None

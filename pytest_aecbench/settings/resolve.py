@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_experiment", "resolve"]
 
-# What a setting means that nobody has given, where it is not None.
+# The values of settings that were not given, where they are not None.
 _ABSENT: dict[str, object] = {"checks": (), "prices": {}}
 _SELECTION = ("include_patterns", "exclude_patterns", "domains", "difficulties", "lifecycle")
 

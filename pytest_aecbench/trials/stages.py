@@ -100,7 +100,7 @@ def attempt(
         try:
             return agent.run(trial.task, sandbox, limits)
         except BaseException:
-            # What was spent before an error is spent all the same.
+            # Money that was spent before the error belongs to the record.
             if context.meter.calls:
                 trial.agent_result = AgentResult.metered(context.meter, status="failed")
             raise

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pytest_aecbench.providers import Usage
+from pytest_aecbench.providers.calls import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGENTS",
+    "MAX_WAIT_SEC",
+    "MODEL_AGENTS",
     "Agent",
     "AgentContext",
     "AgentLimits",
@@ -57,12 +60,14 @@ class AgentLimits:
 
 @dataclass(frozen=True, slots=True)
 class AgentContext:
-    """What a trial gives its agent besides the task and the sandbox.
+    """The means that a trial gives its agent, besides the task and the sandbox.
 
-    ``cache_dir`` keeps the replies of models (``--aec-cache-calls``), apart for each repetition.
+    ``meter`` counts the cost of calls to models. ``cache_dir`` keeps the replies of models
+    (``--aec-cache-calls``), apart for each repetition.
     """
 
     trajectory: Trajectory
+    meter: Meter = field(default_factory=Meter)
     repetition: int = 1
     cache_dir: Path | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -103,6 +108,19 @@ class AgentResult:
     price_source: str | None = None
 
     @classmethod
+    def metered(cls, meter: Meter, **fields: Any) -> AgentResult:
+        """Return a result with what the agent's calls to models have cost."""
+        return cls(
+            usage=meter.usage,
+            cost_usd=meter.cost_usd,
+            calls=meter.calls,
+            cached_calls=meter.cached_calls,
+            waited_sec=round(meter.waited_sec, 3),
+            price_source=meter.price_source,
+            **fields,
+        )
+
+    @classmethod
     def from_execution(cls, execution: BackendExecutionResult) -> AgentResult:
         """Return the result of an agent that is one command."""
         status: AgentStatus = "completed"
@@ -126,6 +144,14 @@ class Agent(Protocol):
         """Attempt the task in the sandbox."""
         ...
 
+
+# How long a trial waits for a provider's limits unless its agent has another ``max_wait_sec``.
+MAX_WAIT_SEC = 600.0
+# The agents that call a model, and the parameters of theirs that AGENT_… variables override.
+MODEL_AGENTS: dict[str, tuple[str, ...]] = {
+    "direct": ("max_tokens",),
+    "tool_loop": ("command_timeout", "max_tokens", "max_turns"),
+}
 
 # name -> (dotted path of a class that is called with the AgentSpec, the extra it needs)
 AGENTS: dict[str, tuple[str, str | None]] = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_aecbench.agents import MAX_WAIT_SEC, MODEL_AGENTS
 from pytest_aecbench.documents.variables import expand_in
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.ledger.identity import agent_key, digest_of
@@ -16,10 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["HARNESS", "NAME", "AgentSpec", "JSONValue", "agents_from", "parse_agents"]
+__all__ = [
+    "HARNESS",
+    "NAME",
+    "AgentSpec",
+    "JSONValue",
+    "agents_from",
+    "parse_agents",
+    "pinned_script",
+]
 
 JSONValue: TypeAlias = "str | int | float | bool | list[JSONValue] | dict[str, JSONValue] | None"
 
+SCRIPTED = "scripted"
 NAME = "[A-Za-z0-9_.:-]+"
 HARNESS = r"[A-Za-z_][\w.-]*"
 
@@ -35,7 +46,8 @@ class AgentSpec:
 
     ``client`` is as the user wrote it, with the names of variables and not their values. Of a
     stored agent, only the digests of its prompt and its client are known. ``source`` is the path
-    of a replayed agent's content on this host; it is not part of the identity.
+    of a replayed agent's content, or of a scripted model's replies, on this host; it is not part
+    of the identity.
     """
 
     name: str
@@ -57,6 +69,13 @@ class AgentSpec:
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
+
+    @property
+    def max_wait_sec(self) -> float:
+        """The longest time that the agent waits for a provider, beside its working time."""
+        default = MAX_WAIT_SEC if self.harness in MODEL_AGENTS else 0.0
+        given = self.parameters.get("max_wait_sec")
+        return float(given) if isinstance(given, (int, float)) else default
 
     def client_settings(self, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """Return ``client`` with its variables replaced."""
@@ -81,6 +100,7 @@ def agents_from(
         if needed and not str(parameters.get(needed) or "").strip():
             raise SettingsError(f"{here}.parameters.{needed}: missing; write a {what} there")
         model = expand_in(entry.get("model"), f"{here}.model", environ)
+        model, parameters = overridden(harness, model, parameters, environ)
         about = str(parameters[needed]) if needed else model
         agent = AgentSpec(
             entry.get("name") or (f"{harness}:{_slug(about)}" if about else harness),
@@ -93,6 +113,57 @@ def agents_from(
         expand_in(agent.client, f"{here}.client", environ)  # to report a missing variable now
         agents.append(agent)
     return _distinct(agents, where, [""] * len(agents))
+
+
+# variable -> the parameter of a model agent that it overrides, and how it is read
+_OVERRIDES: dict[str, tuple[str, type]] = {
+    "AGENT_MAX_TOKENS": ("max_tokens", int),
+    "AGENT_MAX_TURNS": ("max_turns", int),
+    "AGENT_COMMAND_TIMEOUT": ("command_timeout", float),
+}
+
+
+def overridden(
+    harness: str,
+    model: str | None,
+    parameters: Mapping[str, JSONValue],
+    environ: Mapping[str, str],
+) -> tuple[str | None, Mapping[str, JSONValue]]:
+    """Return the model and the parameters, as the ``AGENT_…`` variables override them.
+
+    Only model agents have them overridden here, so that records and trial keys tell; for the agent
+    ``command`` they go into the sandbox.
+    """
+    takes = MODEL_AGENTS.get(harness)
+    if takes is None:
+        return model, parameters
+    given = dict(parameters)
+    for variable, (name, kind) in _OVERRIDES.items():
+        text = environ.get(variable, "").strip()
+        if not text or name not in takes:
+            continue
+        try:
+            given[name] = kind(text)
+        except ValueError:
+            raise SettingsError(f"{variable}: {text!r} is not valid; use a number") from None
+    return environ.get("AGENT_MODEL", "").strip() or model, given
+
+
+def pinned_script(agent: AgentSpec, root: Path) -> AgentSpec:
+    """Return the agent with the path and the digest of its script, if its model is one.
+
+    Another content is another agent.
+    """
+    prefix, _, name = (agent.model or "").partition(":")
+    if prefix != SCRIPTED or not name:
+        return agent
+    source = root / name
+    try:
+        digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    except OSError:
+        return replace(agent, source=source)  # said when the script is checked
+    parameters = {**agent.parameters, "script": f"sha256:{digest}"}
+    return replace(agent, parameters=parameters, source=source)
 
 
 def _distinct(
@@ -136,8 +207,9 @@ def _parse(text: str, where: str) -> AgentSpec:
         name = f"{harness}:{_slug(rest)}"
         agent = AgentSpec(name, harness, parameters={parameter: rest})
     else:
-        name = f"{harness}:{_slug(rest)}" if rest else harness
-        agent = AgentSpec(name, harness, model=rest or None)
+        model, parameters = overridden(harness, rest or None, {}, os.environ)
+        name = f"{harness}:{_slug(model)}" if model else harness
+        agent = AgentSpec(name, harness, model, parameters)
     if named:
         return AgentSpec(named["name"], agent.harness, agent.model, agent.parameters)
     return agent

@@ -144,6 +144,7 @@ class Inputs(_Part):
     agent_timeout_sec: _Seconds | None = None
     verifier_timeout_sec: _Seconds | None = None
     build_timeout_sec: _Seconds | None = None
+    prompt_version: str | None = None
 
 
 class OutputFile(_Part):
@@ -208,11 +209,15 @@ class AgentOutcome(_Part):
     status: str
     returncode: int | None = None
     error: _Text | None = None
+    end: str | None = None
     turns: _Count | None = None
 
 
 class Timing(_Part):
-    """When the attempt ran, and the seconds each phase took; None where it did not happen."""
+    """When the attempt ran, and the seconds each phase took; None where it did not happen.
+
+    ``model_wait`` is the part of ``agent`` that was spent on the limits of a model's provider.
+    """
 
     started_at: _Time
     finished_at: _Time
@@ -220,6 +225,7 @@ class Timing(_Part):
     build: _Seconds | None = None
     launch: _Seconds | None = None
     agent: _Seconds | None = None
+    model_wait: _Seconds | None = None
     verify: _Seconds | None = None
     collect: _Seconds | None = None
     teardown: _Seconds | None = None
@@ -232,13 +238,20 @@ class Timing(_Part):
 
 
 class Cost(_Part):
-    """The use of the agent's model; None is unknown, 0 is known to be nothing."""
+    """The use of the agent's model; None is unknown, 0 is known to be nothing.
+
+    ``cached_calls`` of the ``calls`` were answered from the cache, at no cost.
+    """
 
     tokens_in: _Count | None = None
     tokens_out: _Count | None = None
     tokens_cache_read: _Count | None = None
     tokens_cache_write: _Count | None = None
+    tokens_reasoning: _Count | None = None
+    calls: _Count | None = None
+    cached_calls: _Count | None = None
     usd: Annotated[float, Field(ge=0)] | None = None
+    price_source: str | None = None
 
 
 class TrialRecord(_Part):

@@ -120,11 +120,14 @@ def _is_wanted(item: SandboxItem) -> bool:
 
 
 @pytest.fixture
-def aec_execution(aec_trial: Trial, aec_sandbox: Sandbox, aec_agent: Agent) -> AgentResult:
+def aec_execution(
+    pytestconfig: pytest.Config, aec_trial: Trial, aec_sandbox: Sandbox, aec_agent: Agent
+) -> AgentResult:
     """The end of the agent, after it has worked in the sandbox."""
+    from pytest_aecbench.plugin.follow import follower
     from pytest_aecbench.trials import stages
 
-    return stages.attempt(aec_trial, aec_sandbox, aec_agent)
+    return stages.attempt(aec_trial, aec_sandbox, aec_agent, follower(pytestconfig))
 
 
 @pytest.fixture

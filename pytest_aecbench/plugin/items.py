@@ -60,7 +60,8 @@ class SandboxItem(pytest.Function):
             + (settings.timeout_override_sec or config.agent.timeout_sec)
             + config.verifier.timeout_sec
         )
-        return deadlines * settings.timeout_multiplier + MARGIN_SEC
+        waiting_sec = max((agent.max_wait_sec for agent in settings.agents), default=0.0)
+        return deadlines * settings.timeout_multiplier + waiting_sec + MARGIN_SEC
 
     @property
     def may_be_retried(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,9 +14,11 @@ from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_aecbench.agents.spec import AgentSpec
 
-__all__ = ["backend_of", "check_names", "concurrency_of", "make_agent"]
+__all__ = ["backend_of", "check_names", "concurrency_of", "make_agent", "preflight_agents"]
 
 
 def check_names(config: pytest.Config) -> None:
@@ -59,12 +62,36 @@ def concurrency_of(config: pytest.Config) -> int | None:
     return own() if own else None
 
 
+def preflight_agents(config: pytest.Config) -> None:
+    """Raise SettingsError for an agent that cannot work, while nothing is built or launched."""
+    settings = settings_of(config)
+    if state_of(config).stored is not None or settings.checks:
+        return  # no agent of the settings runs
+    for spec in settings.agents:
+        agent = make_agent(config, spec)
+        if preflight := getattr(agent, "preflight", None):
+            with _located(settings.where("agents", "--aec-agent")):
+                preflight(settings.prices)
+
+
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Put the place where agents are named before each problem of one."""
+    try:
+        yield
+    except SettingsError as error:
+        lines = (f"{where}: {line}" for line in str(error).splitlines())
+        raise SettingsError("\n".join(lines)) from None
+
+
 def make_agent(config: pytest.Config, spec: AgentSpec) -> Agent:
     """Make the agent that ``spec`` asks for."""
     where = settings_of(config).where("agents", "--aec-agent")
     made = config.hook.pytest_aecbench_make_agent(config=config, spec=spec)
     if made is None:
-        made = load_class(spec.harness, where, AGENTS)(spec)
+        factory = load_class(spec.harness, where, AGENTS)
+        with _located(where):
+            made = factory(spec)
     if not isinstance(made, Agent):
         raise SettingsError(f"{where}: {spec.harness!r} has no method run")
     return made

@@ -136,9 +136,12 @@ def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
 def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
     from pytest_aecbench.ledger.store import CHECKS, Ledger
-    from pytest_aecbench.plugin.lookup import backend_of
+    from pytest_aecbench.plugin.follow import check_follow
+    from pytest_aecbench.plugin.lookup import backend_of, preflight_agents
     from pytest_aecbench.trials.stages import check_space
 
+    check_follow(config)
+    preflight_agents(config)
     settings, backend = settings_of(config), backend_of(config)
     if preflight := getattr(backend, "preflight", None):
         preflight()

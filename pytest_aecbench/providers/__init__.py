@@ -159,13 +159,17 @@ Stop: TypeAlias = Literal["end", "tool_calls", "length", "refusal", "context"]
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """The answer of a model; ``model`` is the version that the provider says answered."""
+    """The answer of a model; ``model`` is the version that the provider says answered.
+
+    ``reasoning`` is what the provider shows of the model's thoughts.
+    """
 
     message: Message
     stop: Stop
     usage: Usage = Usage()
     model: str | None = None
     request_id: str | None = None
+    reasoning: str = ""
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.providers.clock import Clock
     from pytest_aecbench.providers.prices import Tariff
 
-__all__ = ["Call", "Caller", "DeadlineReached"]
+__all__ = ["Call", "Caller", "DeadlineReached", "Meter"]
 
 _RETRIED = (RateLimited, Overloaded, ServerFailed, ModelTimeout, ConnectionFailed)
 _LONGEST_CALL_SEC = 600.0
@@ -47,8 +47,42 @@ class Call:
     failures: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class Meter:
+    """The sum of a trial's calls to models, also of those before an error.
+
+    The ``counted`` figures include calls that were answered from the cache, so that a limit ends a
+    replayed run where it ended the first one.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = None
+    price_source: str | None = None
+    calls: int = 0
+    cached_calls: int = 0
+    waited_sec: float = 0.0
+    counted_tokens: int = 0
+    counted_usd: float = 0.0
+    unpriced: bool = False
+
+    def add(self, call: Call, tariff: Tariff | None) -> None:
+        """Add a call that was answered."""
+        self.calls += 1
+        self.waited_sec += call.waited_sec
+        self.counted_tokens += call.reply.usage.total
+        usd = tariff.cost(call.reply.usage) if tariff else None
+        self.counted_usd += usd or 0.0
+        self.price_source = tariff.source if tariff else self.price_source
+        self.cached_calls += call.cached
+        if not call.cached:
+            self.usage += call.reply.usage
+            self.unpriced = self.unpriced or usd is None
+        # One call of unknown price makes the sum unknown.
+        self.cost_usd = None if self.unpriced else (self.cost_usd or 0.0) + (call.cost_usd or 0.0)
+
+
 class Caller:
-    """Calls one model for one agent in one trial, and adds up what that took.
+    """Calls one model for one agent in one trial, and tells the meter.
 
     A rate limit is waited for until ``max_wait_sec`` are spent on waiting; any other failure that
     may pass is tried again ``max_retries`` times.
@@ -58,6 +92,7 @@ class Caller:
         self,
         model: Model,
         clock: Clock,
+        meter: Meter,
         *,
         tariff: Tariff | None = None,
         cache: ReplyCache | None = None,
@@ -66,11 +101,9 @@ class Caller:
     ) -> None:
         self.model = model
         self.clock = clock
+        self.meter = meter
         self.tariff = tariff
-        self.usage = Usage()
-        self.cost_usd: float | None = 0.0 if tariff else None
-        self.calls = 0
-        self.cached_calls = 0
+        self._has_answered = False
         self._cache = cache
         self._budget = Budget(model.route)
         self._max_wait_sec = max_wait_sec
@@ -85,14 +118,8 @@ class Caller:
 
         """
         answered = self._cached(request) or self._asked(request)
-        self.calls += 1
-        self.cached_calls += answered.cached
-        if not answered.cached:
-            self.usage += answered.reply.usage
-            if self.cost_usd is not None and answered.cost_usd is not None:
-                self.cost_usd += answered.cost_usd
-            else:
-                self.cost_usd = None
+        self._has_answered = True
+        self.meter.add(answered, self.tariff)
         return answered
 
     def _cached(self, request: ModelRequest) -> Call | None:
@@ -145,7 +172,7 @@ class Caller:
         except ModelTimeout:
             # A model that has answered before is too slow for the time that its agent left it.
             # One that never did is a provider that hangs, which is not the agent's fault.
-            if self.calls and left_sec < _LONGEST_CALL_SEC:
+            if self._has_answered and left_sec < _LONGEST_CALL_SEC:
                 raise DeadlineReached from None
             self.clock.waited_sec += time.monotonic() - start
             raise

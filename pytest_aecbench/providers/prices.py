@@ -36,10 +36,12 @@ class Price:
 
 
 class Tariff(Protocol):
-    """Something that knows what a call costs; ``source`` says where the prices are from."""
+    """Something that knows what a call costs."""
 
     @property
-    def source(self) -> str: ...
+    def source(self) -> str:
+        """Where the prices are from."""
+        ...
 
     def cost(self, usage: Usage) -> float | None:
         """Return the cost in USD; None where it cannot be known."""

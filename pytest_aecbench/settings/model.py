@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.providers.prices import Price
     from pytest_aecbench.reports.gates import Gate
     from pytest_aecbench.tasks.selection import Selection
 
@@ -52,6 +53,9 @@ class Settings:
     backend: str
     backend_options: Mapping[str, object] = field(repr=False)  # may hold secrets
     max_cost_usd: float | None
+    cache_calls: Path | None
+    follow: bool
+    prices: Mapping[str, Price]
     local_mode: str
     timeout_override_sec: float | None
     memory_mb: int | None

@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from pytest_aecbench.agents.spec import pinned_script
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.ledger.store import Ledger, check_experiment_id
 from pytest_aecbench.settings.model import Settings, backend_options
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["find_experiment", "resolve"]
 
+# The values of settings that were not given, where they are not None.
+_ABSENT: dict[str, object] = {"checks": (), "prices": {}}
 _SELECTION = ("include_patterns", "exclude_patterns", "domains", "difficulties", "lifecycle")
 
 
@@ -40,6 +43,7 @@ def resolve(
     settled: dict[str, Any] = {
         row.name: _settle(row, root, given) for row in TABLE if row.check is not None
     }
+    settled["agents"] = tuple(pinned_script(agent, root) for agent in settled["agents"])
     ledger_root: Path = settled["ledger_root"]
     experiment_id = experiment_id or _experiment_id(ledger_root, given)
     _check_company(given)
@@ -63,7 +67,7 @@ def resolve(
 def _settle(row: Setting, root: Path, given: Mapping[str, tuple[object, str]]) -> object:
     value, where = given.get(row.name, (row.default, row.name))
     if value is None:
-        return () if row.name == "checks" else None
+        return _ABSENT.get(row.name)
     if row.check == "path":
         return root / str(value)
     if row.check == "choice":

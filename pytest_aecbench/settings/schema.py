@@ -213,12 +213,27 @@ class PathsConfig(_Table):
     jobs: _Path = None
 
 
+_Usd: TypeAlias = Annotated[
+    float, Field(ge=0, description="a number of USD for a million tokens, from 0")
+]
+
+
+class PriceConfig(_Table):
+    """The price of a model, in USD for a million tokens."""
+
+    input: _Usd
+    output: _Usd
+    cache_read: _Usd | None = None
+    cache_write: _Usd | None = None
+
+
 class ProjectConfig(_Table):
     """A whole ``aec-bench.toml``."""
 
     project: ProjectTable = ProjectTable()
     paths: PathsConfig = PathsConfig()
     compute: ComputeConfig = ComputeConfig()  # type: ignore[call-arg]  # mypy takes extra for a field
+    prices: dict[str, PriceConfig] = {}
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -202,6 +202,29 @@ TABLE = (
         ini="float",
     ),
     Setting(
+        "cache_calls",
+        "keep each reply of a model in DIR and serve it again to the same request, so that a run "
+        "can be repeated without paying; each repetition has its own replies",
+        "path",
+        option="--aec-cache-calls",
+        metavar="DIR",
+        ini="string",
+    ),
+    Setting(
+        "follow",
+        "print the turns of model agents as they happen, also without -s; trials must run one at a "
+        "time, so not with -n",
+        "flag",
+        False,
+        option="--aec-follow",
+    ),
+    Setting(
+        "prices",
+        "prices of models in USD for a million tokens, by name",
+        "prices",
+        project="prices",
+    ),
+    Setting(
         "checks",
         "check the selected tasks instead of running trials: `standard` (the default), `exploits` "
         "(agents that cheat), `all`, or names of checks, separated by commas; put paths before it",

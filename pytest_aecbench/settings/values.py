@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.agents.spec import AgentSpec, agents_from, parse_agents
 from pytest_aecbench.documents.variables import expand_in
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.providers.prices import Price
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,12 @@ def agents(value: object, where: str) -> tuple[AgentSpec, ...]:
     if any(isinstance(entry, dict) for entry in value):
         return agents_from(value, where)
     return parse_agents([str(text) for text in value], where)
+
+
+def prices(value: object, where: str) -> dict[str, Price]:
+    """Read prices of models, whose form the file's schema has checked."""
+    assert isinstance(value, dict)
+    return {name: Price(**price) for name, price in value.items()}
 
 
 def gate(value: object, where: str) -> Gate:
@@ -138,6 +145,7 @@ CHECKS: dict[str, Callable[[object, str], object]] = {
         flag,
         gate,
         positive,
+        prices,
         seconds,
         share,
         text,

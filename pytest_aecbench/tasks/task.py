@@ -26,6 +26,7 @@ __all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "find_tasks", "is_task"]
 
 TASK_FILE = "task.toml"
 INSTRUCTION_FILE = "instruction.md"
+SYSTEM_FILE = "system.md"
 _OUR_TABLES = ("metadata", "agent", "verifier", "environment")
 _VERIFIERS = ("test.sh", "verify.py")
 _SOLUTIONS = ("solve.sh", "solve.py")
@@ -93,6 +94,17 @@ class Task:
     def instruction_sha256(self) -> str:
         """The digest of the prompt."""
         return hashlib.sha256(self.instruction.encode()).hexdigest()
+
+    @property
+    def system_prompt(self) -> str | None:
+        """The task's part of a model's system prompt: its ``system.md``, if it has one."""
+        path = self.path / SYSTEM_FILE
+        if not os.path.lexists(path):
+            return None
+        try:
+            return read_text(path)
+        except ValueError as error:
+            raise TaskError(str(error)) from None
 
     @property
     def domain(self) -> str:

@@ -111,7 +111,10 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
         evaluation=evaluation,
         agent_result=_agent_outcome(trial),
         timing=Timing(
-            started_at=trial.started_at, finished_at=datetime.now(timezone.utc), **trial.timing
+            started_at=trial.started_at,
+            finished_at=datetime.now(timezone.utc),
+            model_wait=trial.agent_result.waited_sec if trial.agent_result else None,
+            **trial.timing,
         ),
         cost=_cost(trial),
         completeness="complete" if trial.collected else "partial",
@@ -146,10 +149,12 @@ def _inputs(trial: Trial) -> Inputs:
         agent_timeout_sec=trial.agent_timeout_sec,
         verifier_timeout_sec=trial.verifier_timeout_sec,
         build_timeout_sec=trial.task.config.environment.build_timeout_sec,
+        prompt_version=trial.agent_result.prompt_version if trial.agent_result else None,
     )
     if trial.evaluates is None:
         return inputs
-    given = trial.evaluates.inputs.model_dump(include={"instruction_sha256", "agent_timeout_sec"})
+    included = {"instruction_sha256", "agent_timeout_sec", "prompt_version"}
+    given = trial.evaluates.inputs.model_dump(include=included)
     return inputs.model_copy(update=given)
 
 
@@ -204,7 +209,13 @@ def _agent_outcome(trial: Trial) -> AgentOutcome | None:
         return AgentOutcome(**ended.model_dump()) if ended else None
     if result is None:
         return None
-    return AgentOutcome(status=result.status, returncode=result.returncode, error=result.error)
+    return AgentOutcome(
+        status=result.status,
+        returncode=result.returncode,
+        error=result.error,
+        end=result.end,
+        turns=result.turns,
+    )
 
 
 def _cost(trial: Trial) -> Cost:
@@ -217,7 +228,11 @@ def _cost(trial: Trial) -> Cost:
         tokens_out=usage.tokens_out,
         tokens_cache_read=usage.tokens_cache_read,
         tokens_cache_write=usage.tokens_cache_write,
+        tokens_reasoning=usage.tokens_reasoning,
+        calls=result.calls,
+        cached_calls=result.cached_calls,
         usd=result.cost_usd,
+        price_source=result.price_source,
     )
 
 

@@ -7,17 +7,19 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.agents import Agent, AgentLimits, AgentResult
+from pytest_aecbench.agents import Agent, AgentContext, AgentLimits, AgentResult
 from pytest_aecbench.agents.stored import MARKER
+from pytest_aecbench.agents.trajectory import Trajectory
 from pytest_aecbench.backends import ComputeBackend, Limits, accepts_limits
 from pytest_aecbench.backends.sandbox import Sandbox, await_health
 from pytest_aecbench.errors import AecBenchError, LedgerError, TransferError
 from pytest_aecbench.trials.reward import Reward, read_reward
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from pytest_aecbench.agents.trajectory import Entry
     from pytest_aecbench.trials.trial import Trial
 
 __all__ = [
@@ -83,12 +85,38 @@ def stage_inputs(trial: Trial) -> None:
                 shutil.copy2(tool, tools)
 
 
-def attempt(trial: Trial, sandbox: Sandbox, agent: Agent) -> AgentResult:
-    """Let the agent work."""
+def attempt(
+    trial: Trial,
+    sandbox: Sandbox,
+    agent: Agent,
+    follow: Callable[[Entry], object] | None = None,
+) -> AgentResult:
+    """Let the agent work; ``follow`` gets the entries of its trajectory as they happen."""
     sandbox.user = trial.task.config.agent.user
     phase = "agent" if trial.evaluates is None else "launch"
     with _evidence_kept(trial, sandbox), trial.timed(phase):
-        return agent.run(trial.task, sandbox, AgentLimits(timeout_sec=trial.agent_timeout_sec))
+        limits = AgentLimits.of(trial.agent.parameters, trial.agent_timeout_sec)
+        sandbox.context = context = agent_context(trial, follow)
+        try:
+            return agent.run(trial.task, sandbox, limits)
+        except BaseException:
+            # Money that was spent before the error belongs to the record.
+            if context.meter.calls:
+                trial.agent_result = AgentResult.metered(context.meter, status="failed")
+            raise
+        finally:
+            context.trajectory.close()
+
+
+def agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None) -> AgentContext:
+    """Return what the trial gives its agent besides the task and the sandbox."""
+    settings = trial.settings
+    return AgentContext(
+        Trajectory(trial.agent_dir, trial.scrubber, follow),
+        repetition=trial.repetition,
+        cache_dir=settings.cache_calls,
+        prices=settings.prices,
+    )
 
 
 def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) -> Reward:

@@ -91,6 +91,8 @@ class Trial:
         """The time that no sandbox of the trial outlives."""
         healthcheck_sec = self.task.config.environment.healthcheck_sec
         waiting_sec = healthcheck_sec * self.settings.timeout_multiplier
+        # While an agent waits for a provider's limits, its own clock stands still.
+        waiting_sec += self.agent.max_wait_sec
         return waiting_sec + self.agent_timeout_sec + self.verifier_timeout_sec + MARGIN_SEC
 
     @cached_property
@@ -118,6 +120,11 @@ class Trial:
     def logs_dir(self) -> Path:
         """The sandbox's ``/logs`` on the host."""
         return self.directory / "logs"
+
+    @property
+    def agent_dir(self) -> Path:
+        """Where an agent on the host keeps its trajectory, out of the sandbox's reach."""
+        return self.directory / "agent"
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:

@@ -21,6 +21,7 @@ __all__ = ["Follower", "Style", "entry_lines"]
 
 _MAX_LINES = 12
 _NARROWEST = 20
+_BRIEF_SEC = 0.05  # shorter times would be shown as 0.0 s
 _INDENT = "  "
 _BOLD, _DIM, _RED, _CYAN = "1", "2", "31", "36"
 # Reasons to stop that a reader does not expect.
@@ -91,14 +92,14 @@ def _turn_heading(entry: Entry) -> str:
         "to cache": usage.tokens_cache_write,
         "out": usage.tokens_out,
     }
-    waited_sec, failures = entry.number("waited_sec"), entry.metadata.get("failures")
+    waited_sec, failures = entry.number("waited_sec") or 0.0, entry.metadata.get("failures")
     parts = (
         entry.text("model"),
         *(f"{count} {name}" for name, count in counts.items() if count),
         None if cost_usd is None else f"{cost_usd:.4f} USD",
         "from the cache of replies" if entry.metadata.get("cached") else None,
         _seconds(entry),
-        f"waited {duration_text(waited_sec)}" if waited_sec else None,
+        f"waited {duration_text(waited_sec)}" if waited_sec >= _BRIEF_SEC else None,
         f"failed before: {len(failures)}" if isinstance(failures, list) else None,
         _CUT_SHORT.get(entry.text("stop") or ""),
         f"refused: {entry.text('refused')}" if entry.text("refused") else None,
@@ -150,7 +151,8 @@ def _result_lines(entry: Entry, style: Style) -> Iterator[str]:
 
 
 def _seconds(entry: Entry) -> str | None:
-    return None if entry.duration_ms is None else duration_text(entry.duration_ms / 1000)
+    seconds = (entry.duration_ms or 0) / 1000
+    return duration_text(seconds) if seconds >= _BRIEF_SEC else None
 
 
 def _text_lines(text: str, style: Style, indent: str = "", *, wrap: bool = False) -> list[str]:
@@ -158,7 +160,7 @@ def _text_lines(text: str, style: Style, indent: str = "", *, wrap: bool = False
     text = text.replace("\r\n", "\n").expandtabs(4).rstrip()
     if not text:
         return []
-    lines = [f"{indent}{printable(line)}" for line in text.split("\n")]
+    lines = [f"{indent}{printable(line)}".rstrip() for line in text.split("\n")]
     if style.max_lines is None:
         return lines
     if wrap:

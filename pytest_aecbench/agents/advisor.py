@@ -60,7 +60,7 @@ class Advisor:
         if self._uses >= most:
             return ToolOutput(f"all {most} questions are used; go on alone", is_error=True)
         self._uses += 1
-        shown = self._messages[-self._parameters.context_window :]
+        shown = self._messages[max(0, len(self._messages) - self._parameters.context_window) :]
         context = "\n\n".join(line for message in shown for line in _lines(message))
         asked = f"{context}\n\nThe question:\n{question}" if context else question
         request = ModelRequest(

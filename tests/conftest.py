@@ -32,6 +32,7 @@ from hypothesis import HealthCheck, settings
 
 import pytest_aecbench
 from tests.costs import NIGHTLY, REQUIRED, Costs
+from tests.interpreters import find_python
 from tests.scheduling import ALONE, LoadGroupScheduling, Scheduling
 
 # pytester forgets what a run in this process imports, so that each would import all of it anew.
@@ -60,6 +61,7 @@ AVAILABLE: dict[str, Callable[[], bool]] = {
     "docker-compose": lambda: _runs("docker-compose", "version"),
     "docker": lambda: find_spec("docker") is not None and _runs("docker", "info"),
     "dockerd": lambda: os.geteuid() == 0 and shutil.which("dockerd") is not None,
+    "python3.12": lambda: find_python("3.13", "3.12") is not None,
     "namespaces": lambda: _runs(
         "unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount", "true"
     ),

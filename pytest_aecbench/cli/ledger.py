@@ -19,6 +19,7 @@ from pytest_aecbench.cli.console import (
     print_table,
     project_settings,
 )
+from pytest_aecbench.cli.trajectory import print_trajectory
 from pytest_aecbench.errors import LedgerError, SettingsError
 from pytest_aecbench.text import printable
 
@@ -184,13 +185,23 @@ def _trial_rows(records: Iterable[TrialRecord]) -> Iterator[dict[str, object]]:
 @app.command()
 def show(
     trial: Annotated[str, typer.Argument(help="A trial's id, or the beginning of one.")],
+    trajectory: Annotated[
+        bool, typer.Option("--trajectory", help="Show what the agent did, turn by turn.")
+    ] = False,
+    turn: Annotated[
+        int | None, typer.Option(min=0, help="Only this turn, whole; 0 is the task.")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the entries as JSON lines.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show everything about one attempt of a trial, and the paths of its files.
 
-    Example: aec-bench ledger show 3f0c9a52
+    Example: aec-bench ledger show 3f0c9a52 --trajectory --turn 2
     """
     record, path = _find(trial)
+    if trajectory or raw or turn is not None:
+        print_trajectory(record, turn=turn, raw=raw, as_json=as_json)
+        return
     if as_json:
         print_json(record.model_dump(mode="json"))
         return

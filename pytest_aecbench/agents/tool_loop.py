@@ -118,6 +118,7 @@ class _Loop:
         """Return how the conversation ended."""
         self.system = tool_loop_system(self.agent.spec, self.task)
         self.specs = (*(tool.spec for tool in self.tools.values()), _SUBMIT)
+        self.trajectory.tools = self.specs
         asked = user_message(self.task)
         self.trajectory.add(
             "system", self.system, metadata={"tools": [spec.name for spec in self.specs]}

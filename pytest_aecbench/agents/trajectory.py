@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.host.secrets import Scrubber
+    from pytest_aecbench.providers import ToolSpec
 
 __all__ = ["FILE", "HEADER", "Entry", "Role", "Trajectory", "read_trajectory"]
 
@@ -101,7 +102,8 @@ _KINDS: dict[str, type] = {
 class Trajectory:
     """Collects the entries of one attempt; without a directory they are only followed.
 
-    ``follow`` gets each entry as soon as it is there, already without secrets.
+    ``tools`` are those that the agent has. ``follow`` gets each entry as soon as it is there,
+    already without secrets.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Trajectory:
         follow: Callable[[Entry], object] | None = None,
     ) -> None:
         self.directory = directory
+        self.tools: tuple[ToolSpec, ...] = ()
         self._scrubber = scrubber
         self._follow = follow
         self._steps = 0
@@ -126,6 +129,11 @@ class Trajectory:
         if self._follow is not None:
             self._follow(entry)
         return entry
+
+    @property
+    def has_entries(self) -> bool:
+        """True if an entry was added."""
+        return self._steps > 0
 
     def scrub(self, data: Any) -> Any:
         """Return JSON-like data without secrets."""

@@ -74,7 +74,13 @@ _COLUMNS = (
     "tokens_out",
     "tokens_cache_read",
     "tokens_cache_write",
+    "tokens_reasoning",
+    "calls",
+    "cached_calls",
     "usd",
+    "price_source",
+    "agent_end",
+    "turns",
 )
 
 
@@ -334,6 +340,8 @@ def _csv_row(record: TrialRecord) -> dict[str, object]:
         "passed": evaluation.passed,
         "error_cause": evaluation.error.cause if evaluation.error else None,
         "agent_status": record.agent_result.status if record.agent_result else None,
+        "agent_end": record.agent_result.end if record.agent_result else None,
+        "turns": record.agent_result.turns if record.agent_result else None,
         "started_at": timing.started_at.isoformat(),
         "finished_at": timing.finished_at.isoformat(),
         "duration_sec": (timing.finished_at - timing.started_at).total_seconds(),

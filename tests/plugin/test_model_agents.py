@@ -117,6 +117,23 @@ def test_the_trajectory_has_every_step(project: Project) -> None:
     assert {entry.get("turn") for entry in entries[2:]} == {1, 2, 3}
 
 
+def test_harbors_viewers_get_the_trajectory_too(project: Project) -> None:
+    project.task()
+    record = run(project, *SOLVED)
+    path = project.path / record["outputs"]["jobs_dir"] / "agent/trajectory.json"
+    atif = json.loads(path.read_text())
+    assert atif["schema_version"] == "ATIF-v1.7"
+    assert atif["session_id"] == record["trial_id"]
+    assert [step["source"] for step in atif["steps"]] == ["system", "user", *["agent"] * 3]
+    assert atif["final_metrics"]["total_prompt_tokens"] == 3000
+    assert [tool["function"]["name"] for tool in atif["agent"]["tool_definitions"]] == [
+        "bash",
+        "read_file",
+        "write_file",
+        "submit",
+    ]
+
+
 def test_a_single_reply_becomes_the_output_as_it_is(anyhow: Project) -> None:
     anyhow.task()
     record = run(anyhow, reply(ANSWER), harness="direct")
@@ -414,6 +431,14 @@ def test_turns_are_followed_as_they_happen(project: Project) -> None:
     model = write_script(project, *SOLVED)
     result = project.run(f"--aec-agent=a=tool_loop:{model}", "--aec-follow")
     result.stdout.fnmatch_lines(["*I look around.*", "*pwd; ls*", "*I write.*", "*Done.*"])
+
+
+def test_what_is_followed_is_printed_once(project: Project) -> None:
+    project.task()
+    say = reply("I speak.", call("bash", command="echo $((1000 + 234)) said"))
+    model = write_script(project, say, WRITE, SUBMIT)
+    result = project.run(f"--aec-agent=a=tool_loop:{model}", "-s")
+    assert result.stdout.str().count("1234 said") == 1
 
 
 def test_only_one_trial_at_a_time_can_be_followed(project: Project) -> None:

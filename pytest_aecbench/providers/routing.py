@@ -32,8 +32,9 @@ __all__ = [
 class Provider(NamedTuple):
     """A provider: its class, its SDK with the extra that installs it, and its variables.
 
-    ``variables`` are those that it needs, each with the setting that takes its place. ``settings``
-    are the keys that ``client.settings`` may have.
+    ``variables`` are those that it needs, each with the setting that takes its place; where
+    ``own_server`` is set, it needs none. ``settings`` are the keys that ``client.settings`` may
+    have.
     """
 
     path: str
@@ -42,6 +43,7 @@ class Provider(NamedTuple):
     variables: Mapping[str, str | None] = {}
     optional: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    own_server: str | None = None
 
 
 _OPENAI_SETTINGS = ("api", "api_key", "base_url", "headers", "max_in_flight")
@@ -87,6 +89,7 @@ PROVIDERS: dict[str, Provider] = {
         {"OPENAI_API_KEY": "api_key"},
         ("OPENAI_BASE_URL",),
         _OPENAI_SETTINGS,
+        own_server="base_url",
     ),
     "scripted": Provider("pytest_aecbench.providers.scripted.ScriptedModel"),
     "together": Provider(
@@ -166,10 +169,13 @@ def _guess(name: str) -> str | None:
 def missing(provider: str, settings: Mapping[str, Any] | None = None) -> list[str]:
     """Return the variables that the provider needs and that nothing supplies."""
     row = PROVIDERS[provider]
+    given = settings or {}
+    if row.own_server and given.get(row.own_server):
+        return []
     return [
         variable
         for variable, setting in row.variables.items()
-        if not (settings or {}).get(setting or "") and not os.environ.get(variable, "").strip()
+        if not given.get(setting or "") and not os.environ.get(variable, "").strip()
     ]
 
 

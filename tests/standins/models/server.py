@@ -74,7 +74,7 @@ class ModelServer(Server):
     """Models that follow ``scripts``, by name; a model without one says "done".
 
     The number of the model's turns in a request says which turn of its script comes next, and the
-    last one is repeated. ``queue`` names faults of the next requests; a model's name may order
+    last one is repeated. ``queue`` names faults of the next requests, "" for none; a model's name may order
     one, too: see ``fault_in``.
     """
 
@@ -142,7 +142,7 @@ class ModelServer(Server):
 
     def _ordered(self, model: str) -> str | None:
         if self.queue:
-            return self.queue.popleft()
+            return self.queue.popleft() or None
         found = fault_in(model)
         if found is None:
             return None

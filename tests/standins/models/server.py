@@ -74,8 +74,8 @@ class ModelServer(Server):
     """Models that follow ``scripts``, by name; a model without one says "done".
 
     The number of the model's turns in a request says which turn of its script comes next, and the
-    last one is repeated. ``queue`` names faults of the next requests, "" for none; a model's name may order
-    one, too: see ``fault_in``.
+    last one is repeated. ``queue`` names faults of the next requests, "" for none; a model's
+    name may order one, too: see ``fault_in``.
     """
 
     def __init__(self, *, keyless: bool = False) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.backends import BackendExecutionRequest
-    from pytest_aecbench.backends.remote import Vendor
+    from pytest_aecbench.backends.remote.vendor import Vendor
 
 __all__ = ["Box"]
 

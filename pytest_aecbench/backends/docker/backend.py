@@ -47,7 +47,8 @@ from pytest_aecbench.backends.docker.reap import (
     remove_project,
 )
 from pytest_aecbench.backends.shared.paths import WORKSPACE
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TaskError
+from pytest_aecbench.backends.shared.sandboxes import Sandboxes
+from pytest_aecbench.errors import BackendError, LaunchError, TaskError
 from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX
 
@@ -90,7 +91,7 @@ class DockerBackend:
         self._builder = Builder(lambda: self._api, force=force_build, run_id=run_id)
         self._images: dict[str, Any] = {}
         self._composed: dict[str, ComposedImage] = {}
-        self._sandboxes: dict[str, _Sandbox] = {}
+        self._sandboxes: Sandboxes[_Sandbox] = Sandboxes(self.name, shown=12)
         self._kept: set[str] = set()
         self._unremoved: dict[str, bool] = {}  # names, and whether each is a compose project
         self._lock = threading.Lock()
@@ -224,17 +225,11 @@ class DockerBackend:
         self, *, handle: TrialHandle, request: BackendExecutionRequest
     ) -> BackendExecutionResult:
         """Run one command to completion in the container."""
-        return self._find(handle).container.execute(request)
-
-    def _find(self, handle: TrialHandle) -> _Sandbox:
-        try:
-            return self._sandboxes[handle.handle_id]
-        except KeyError:
-            raise SandboxGone(f"docker: sandbox {handle.handle_id[:12]!r} was removed") from None
+        return self._sandboxes[handle.handle_id].container.execute(request)
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Copy ``/logs`` to the host, then replace ``workspace_dir`` by the working directory."""
-        container, _, workspace_dir, home, _ = self._find(handle)
+        container, _, workspace_dir, home, _ = self._sandboxes[handle.handle_id]
         logs, workspace = home / "logs", workspace_dir.with_name(f"{workspace_dir.name}.new")
         for directory in (logs, workspace):
             shutil.rmtree(directory, ignore_errors=True)
@@ -251,7 +246,7 @@ class DockerBackend:
 
     def enter_command(self, handle: TrialHandle) -> str:
         """Return the shell command that enters the container."""
-        sandbox = self._find(handle)
+        sandbox = self._sandboxes[handle.handle_id]
         name = self._name(sandbox)
         return f"docker exec -it -w {sandbox.container.workdir} {name} bash"
 
@@ -261,7 +256,7 @@ class DockerBackend:
 
     def keep(self, handle: TrialHandle) -> str:
         """Keep the container after its teardown; return the command that enters it."""
-        self._kept.add(self._find(handle).container.container_id)
+        self._kept.add(self._sandboxes[handle.handle_id].container.container_id)
         return self.enter_command(handle)
 
     def teardown(self, *, handle: TrialHandle) -> None:

@@ -25,8 +25,9 @@ from pytest_aecbench.backends.local.rerun import rerun_script, verifies
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.shared.archives import tidy
 from pytest_aecbench.backends.shared.environment import read_environment
+from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.backends.shared.shell import check_environment, find_tool
-from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
 from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
@@ -64,7 +65,7 @@ class LocalBackend:
         self._asked: Mode = mode
         self._hidden = tuple(path.resolve() for path in hidden)
         self._images: dict[str, UnbuiltImage] = {}
-        self._running: dict[str, _Running] = {}
+        self._running: Sandboxes[_Running] = Sandboxes(self.name)
         self._last: dict[str, BackendExecutionRequest] = {}  # the last request of each sandbox
         self._kept: set[str] = set()
         self._lock = threading.Lock()
@@ -166,7 +167,7 @@ class LocalBackend:
         self, *, handle: TrialHandle, request: BackendExecutionRequest
     ) -> BackendExecutionResult:
         """Run one command to completion in the sandbox."""
-        sandbox, image, _ = self._find(handle)
+        sandbox, image, _ = self._running[handle.handle_id]
         sandbox.check_alive()
         env = {
             "HOME": sandbox.default_home(request.user),
@@ -190,15 +191,9 @@ class LocalBackend:
             on_output=request.on_output,
         )
 
-    def _find(self, handle: TrialHandle) -> _Running:
-        try:
-            return self._running[handle.handle_id]
-        except KeyError:
-            raise SandboxGone(f"local: sandbox {handle.handle_id!r} was removed") from None
-
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Return the sandbox's own directories, without entries that are unsafe to read."""
-        sandbox, _, workspace_dir = self._find(handle)
+        sandbox, _, workspace_dir = self._running[handle.handle_id]
         logs = sandbox.layout.home / "logs"
         skipped = [f"workspace/{what}" for what in tidy(sandbox.layout.workspace)]
         skipped += [f"logs/{what}" for what in tidy(logs)]
@@ -206,7 +201,7 @@ class LocalBackend:
 
     def keep(self, handle: TrialHandle) -> str:
         """Keep the sandbox's directories after its teardown; return how to use them."""
-        sandbox, _, workspace_dir = self._find(handle)
+        sandbox, _, workspace_dir = self._running[handle.handle_id]
         home = sandbox.layout.home
         script = home / "rerun"
         request = self._last.get(handle.handle_id)

@@ -23,7 +23,8 @@ from pytest_aecbench.backends.remote.box import Box
 from pytest_aecbench.backends.remote.calls import bounded, retry
 from pytest_aecbench.backends.remote.environment import Environment
 from pytest_aecbench.backends.shared.paths import WORKSPACE
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone
+from pytest_aecbench.backends.shared.sandboxes import Sandboxes
+from pytest_aecbench.errors import BackendError, LaunchError
 from pytest_aecbench.host import slots
 from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import EXPIRES_LABEL, LABEL_PREFIX, Owner, is_abandoned
@@ -75,7 +76,7 @@ class RemoteBackend:
         self._checked = ""
         self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
         self._environments: dict[str, Environment] = {}
-        self._sandboxes: dict[str, _Sandbox] = {}
+        self._sandboxes: Sandboxes[_Sandbox] = Sandboxes(self.name)
         self._lock = threading.Lock()
 
     @classmethod
@@ -182,17 +183,11 @@ class RemoteBackend:
         self, *, handle: TrialHandle, request: BackendExecutionRequest
     ) -> BackendExecutionResult:
         """Run one command to completion in the sandbox."""
-        return self._find(handle).box.execute(request)
-
-    def _find(self, handle: TrialHandle) -> _Sandbox:
-        try:
-            return self._sandboxes[handle.handle_id]
-        except KeyError:
-            raise SandboxGone(f"{self.name}: sandbox {handle.handle_id!r} was removed") from None
+        return self._sandboxes[handle.handle_id].box.execute(request)
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Copy ``/logs`` to the host, then replace ``workspace_dir`` by the working directory."""
-        box, home = self._find(handle)
+        box, home = self._sandboxes[handle.handle_id]
         logs, workspace = home / "logs", home / "workspace"
         for directory in (logs, workspace):
             shutil.rmtree(directory, ignore_errors=True)

@@ -29,8 +29,9 @@ from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost, bounded
 from pytest_aecbench.backends.remote.options import read_options
+from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.errors import BackendError, SandboxGone, SettingsError
 from pytest_aecbench.host.owner import LABEL_PREFIX
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
@@ -154,10 +155,7 @@ class DaytonaVendor:
             try:
                 sandbox = self._client.create(params, timeout=_START_SEC)
             except DaytonaNotFoundError:
-                raise LaunchError(
-                    f"daytona: snapshot {image_ref!r} does not exist; "
-                    "use the reference that build_environment returned"
-                ) from None
+                raise missing_image(self.name, image_ref, "snapshot") from None
         self._sandboxes[sandbox.id] = sandbox
         return str(sandbox.id)
 

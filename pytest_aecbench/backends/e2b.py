@@ -26,6 +26,7 @@ from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.backends.remote.options import read_options
+from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.host.owner import LABEL_PREFIX
@@ -154,10 +155,7 @@ class E2BVendor:
                 )
             except e2b.SandboxException as error:
                 if error.status_code in (400, 404) and "template" in str(error).lower():
-                    raise LaunchError(
-                        f"e2b: template {image_ref!r} does not exist; "
-                        "use the reference that build_environment returned"
-                    ) from None
+                    raise missing_image(self.name, image_ref, "template") from None
                 raise
         self._sandboxes[sandbox.sandbox_id] = sandbox
         return str(sandbox.sandbox_id)

@@ -19,8 +19,9 @@ from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.backends.remote.options import read_options
+from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.errors import BackendError, SandboxGone, SettingsError
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
 
@@ -153,10 +154,7 @@ class ModalVendor:
                     **chosen,
                 )
             except exception.NotFoundError:
-                raise LaunchError(
-                    f"modal: image {image_ref!r} does not exist; "
-                    "use the reference that build_environment returned"
-                ) from None
+                raise missing_image(self.name, image_ref) from None
         self._sandboxes[sandbox.object_id] = sandbox
         return str(sandbox.object_id)
 

@@ -46,6 +46,7 @@ from pytest_aecbench.backends.docker.reap import (
     remove,
     remove_project,
 )
+from pytest_aecbench.backends.shared.launch import check_workspace, missing_image
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, LaunchError, TaskError
@@ -152,8 +153,7 @@ class DockerBackend:
         self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
     ) -> TrialHandle:
         """Start a container; copy the contents of ``workspace_dir`` to its working directory."""
-        if not workspace_dir.is_dir():
-            raise LaunchError(f"docker: workspace_dir {str(workspace_dir)!r} is not a directory")
+        check_workspace(self.name, workspace_dir)
         launch = partial(self._launch, image_ref, workspace_dir, limits or Limits())
         return self._with_room(launch)
 
@@ -213,10 +213,7 @@ class DockerBackend:
                 try:
                     self._images[image_ref] = self._api.inspect_image(image_ref)["Config"] or {}
                 except ImageNotFound:
-                    raise LaunchError(
-                        f"docker: image {image_ref!r} does not exist; "
-                        "use the reference that build_environment returned"
-                    ) from None
+                    raise missing_image(self.name, image_ref) from None
         config = self._images[image_ref]
         workdir = PurePosixPath(config.get("WorkingDir") or "/")
         return config.get("User") or "", workdir if len(workdir.parts) > 1 else WORKSPACE

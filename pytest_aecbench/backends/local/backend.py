@@ -25,8 +25,9 @@ from pytest_aecbench.backends.local.rerun import rerun_script, verifies
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 from pytest_aecbench.backends.shared.archives import tidy
 from pytest_aecbench.backends.shared.environment import read_environment
+from pytest_aecbench.backends.shared.launch import check_workspace, missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
-from pytest_aecbench.backends.shared.shell import check_environment, find_tool
+from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
 from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
 from pytest_aecbench.host.slots import cores
@@ -123,10 +124,7 @@ class LocalBackend:
         try:
             return self._images[image_ref]
         except KeyError:
-            raise LaunchError(
-                f"local: image {image_ref!r} is not known; "
-                "use the reference that build_environment returned"
-            ) from None
+            raise missing_image(self.name, image_ref) from None
 
     def launch_trial(
         self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
@@ -134,8 +132,7 @@ class LocalBackend:
         """Start a sandbox whose ``/workspace`` is ``workspace_dir`` itself."""
         image = self._image(image_ref)
         self.preflight()
-        if not workspace_dir.is_dir():
-            raise LaunchError(f"local: workspace_dir {str(workspace_dir)!r} is not a directory")
+        check_workspace(self.name, workspace_dir)
         try:
             with ExitStack() as undo:
                 layout = Layout.make(workspace_dir.resolve(), image.workdir)
@@ -176,20 +173,13 @@ class LocalBackend:
             **image.env,
             **request.env,
         }
-        check_environment(env)
-        self._last[handle.handle_id] = replace(request, env=env)
+        check_request(request, env)
+        request = self._last[handle.handle_id] = replace(request, env=env)
         if request.exclusive:
             sandbox.kill_all()
         for target, source in request.uploads.items():
             sandbox.place(target, source)
-        return sandbox.execute(
-            request.command,
-            env=env,
-            cwd=request.cwd,
-            user=request.user,
-            timeout_sec=request.timeout_sec,
-            on_output=request.on_output,
-        )
+        return sandbox.execute(request)
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Return the sandbox's own directories, without entries that are unsafe to read."""

@@ -22,6 +22,7 @@ from pytest_aecbench.backends import (
 from pytest_aecbench.backends.remote.box import Box
 from pytest_aecbench.backends.remote.calls import bounded, retry
 from pytest_aecbench.backends.remote.environment import Environment
+from pytest_aecbench.backends.shared.launch import check_workspace
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, LaunchError
@@ -118,10 +119,7 @@ class RemoteBackend:
         self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
     ) -> TrialHandle:
         """Rent a sandbox; copy the contents of ``workspace_dir`` to its working directory."""
-        if not workspace_dir.is_dir():
-            raise LaunchError(
-                f"{self.name}: workspace_dir {str(workspace_dir)!r} is not a directory"
-            )
+        check_workspace(self.name, workspace_dir)
         limits = limits or Limits()
         if refusal := self.vendor.refusal(limits):
             raise LaunchError(f"{self.name}: {refusal}")

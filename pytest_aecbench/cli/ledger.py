@@ -15,10 +15,10 @@ from pytest_aecbench.cli.console import (
     AsJson,
     check_choices,
     print_json,
-    print_problem,
     print_table,
     project_settings,
 )
+from pytest_aecbench.cli.filters import Filters, with_filters
 from pytest_aecbench.errors import LedgerError, SettingsError
 from pytest_aecbench.text import printable
 
@@ -27,17 +27,9 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.ledger.record import TrialRecord
 
-__all__ = ["Dataset", "Domain", "Since", "app", "load"]
+__all__ = ["app"]
 
 app = typer.Typer(help="Experiments and the records of their trials.", no_args_is_help=True)
-
-Experiment = Annotated[str | None, typer.Option(help="Only this experiment.")]
-Agent = Annotated[str | None, typer.Option(help="Only this agent.")]
-Task = Annotated[str | None, typer.Option(help="Only tasks whose id matches, such as 'civil/*'.")]
-Domain = Annotated[str | None, typer.Option(help="Only this domain.")]
-Outcome = Annotated[str | None, typer.Option(help="Only passed, failed, error or unverified.")]
-Dataset = Annotated[str | None, typer.Option(help="Only trials of this NAME[@VERSION].")]
-Since = Annotated[str | None, typer.Option(help="Only trials begun since a date, or 7d, 12h, 30m.")]
 
 _FORMATS = ("csv", "jsonl")
 _KEY_WIDTH = 36
@@ -77,43 +69,10 @@ _COLUMNS = (
 )
 
 
-def load(
-    experiment: str | None,
-    *,
-    agent: str | None = None,
-    task: str | None = None,
-    domain: str | None = None,
-    outcome: str | None = None,
-    dataset: str | None = None,
-    since: str | None = None,
-    where: str = "--experiment",
-) -> list[TrialRecord]:
-    """Return the records that the options select; print the files that contain none."""
-    from pytest_aecbench.ledger.query import OUTCOMES, Query, parse_since
-    from pytest_aecbench.ledger.store import Ledger
-    from pytest_aecbench.settings.resolve import find_experiment
-
-    check_choices([outcome] if outcome else (), OUTCOMES, "--outcome")
-    query = Query(
-        agent, task, domain, outcome, dataset, parse_since(since, "--since") if since else None
-    )
-    root = project_settings().ledger_root
-    chosen = find_experiment(root, experiment, where) if experiment else None
-    loaded = Ledger(root).load(chosen)
-    for problem in loaded.problems:
-        print_problem(f"{problem}; skipped")
-    return query.select(loaded.records)
-
-
 @app.command("list")
+@with_filters()
 def list_records(
-    experiment: Experiment = None,
-    agent: Agent = None,
-    task: Task = None,
-    domain: Domain = None,
-    outcome: Outcome = None,
-    dataset: Dataset = None,
-    since: Since = None,
+    filters: Filters,
     trials: Annotated[
         bool, typer.Option("--trials", help="Print a line per attempt, not per experiment.")
     ] = False,
@@ -123,15 +82,7 @@ def list_records(
 
     Example: aec-bench ledger list --trials --outcome error --since 7d
     """
-    records = load(
-        experiment,
-        agent=agent,
-        task=task,
-        domain=domain,
-        outcome=outcome,
-        dataset=dataset,
-        since=since,
-    )
+    records = filters.load()
     rows = list(_trial_rows(records) if trials else _experiment_rows(records))
     if as_json:
         print_json(rows)
@@ -246,14 +197,9 @@ def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, obje
 
 
 @app.command("export")
+@with_filters()
 def export_records(
-    experiment: Experiment = None,
-    agent: Agent = None,
-    task: Task = None,
-    domain: Domain = None,
-    outcome: Outcome = None,
-    dataset: Dataset = None,
-    since: Since = None,
+    filters: Filters,
     output_format: Annotated[
         str, typer.Option("--format", help="jsonl (whole records) or csv (a row for each).")
     ] = "jsonl",
@@ -267,15 +213,7 @@ def export_records(
     Example: aec-bench ledger export --experiment nightly --format csv -o nightly.csv
     """
     check_choices([output_format], _FORMATS, "--format")
-    records = load(
-        experiment,
-        agent=agent,
-        task=task,
-        domain=domain,
-        outcome=outcome,
-        dataset=dataset,
-        since=since,
-    )
+    records = filters.load()
     text = io.StringIO(newline="")
     if output_format == "csv" and not as_json:
         _write_csv(text, records)

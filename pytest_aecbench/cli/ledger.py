@@ -20,6 +20,7 @@ from pytest_aecbench.cli.console import (
 )
 from pytest_aecbench.cli.filters import Filters, with_filters
 from pytest_aecbench.errors import LedgerError, SettingsError
+from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def list_records(
     elif rows:
         print_table(list(rows[0]), (list(row.values()) for row in rows))
     else:
-        typer.echo(f"nothing in {project_settings().shown(project_settings().ledger_root)}")
+        typer.echo(f"nothing in {shown_path(project_settings().ledger_root)}")
 
 
 def _experiment_rows(records: Iterable[TrialRecord]) -> Iterator[dict[str, object]]:
@@ -143,7 +144,7 @@ def show(
     for key, value in _flat(record.model_dump(mode="json", exclude={"outputs"})):
         _print_pair(key, value)
     outputs = record.outputs
-    _print_pair("record", settings.shown(path))
+    _print_pair("record", shown_path(path))
     if outputs.output_path:
         _print_pair("output", outputs.output_path)
     for file in outputs.files:
@@ -172,7 +173,7 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
     ]
     if not prefix or not found:
         raise SettingsError(
-            f"TRIAL: {prefix!r} is not a trial in {root}; "
+            f"TRIAL: {prefix!r} is not a trial in {shown_path(root)}; "
             "'aec-bench ledger list --trials' lists them"
         )
     if len(found) > 1:

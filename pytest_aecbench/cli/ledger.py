@@ -183,7 +183,7 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
         return TrialRecord.from_json(read_regular(found[0], MAX_RECORD_BYTES)), found[0]
     except (LedgerError, OSError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise LedgerError(f"{found[0]}: {reason}") from None
+        raise LedgerError(f"{shown_path(found[0])}: {reason}") from None
 
 
 def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -61,7 +61,11 @@ if TYPE_CHECKING:
 __all__ = ["DockerBackend"]
 
 _LOGS = PurePosixPath("/logs")
-_NO_ROOM = ("no space left on device", "available, non-overlapping IPv4 address pool")
+_NO_ROOM = (
+    "no space left on device",
+    "available, non-overlapping IPv4 address pool",  # of engines before 27
+    "predefined address pools have been fully subnetted",  # since then
+)
 _Made = TypeVar("_Made")
 
 

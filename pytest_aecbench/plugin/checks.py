@@ -40,11 +40,11 @@ def pytest_runtest_makereport(
 def _keep(item: CheckItem, report: pytest.TestReport) -> None:
     from dataclasses import asdict
 
+    from pytest_aecbench.host.secrets import Scrubber
     from pytest_aecbench.ledger.checks import CheckRecord, keep_check
 
     settings, finding, trial = settings_of(item.config), item.finding, item.trial
-    hint = finding.hint if finding else ""
-    scrub = trial.scrubber.text if trial else str
+    scrub = (trial.scrubber if trial else Scrubber(settings.secrets())).text
     record = CheckRecord(
         task_id=settings.task_id(item.path.parent),
         task_digest=trial.digest if trial else "",
@@ -52,7 +52,7 @@ def _keep(item: CheckItem, report: pytest.TestReport) -> None:
         outcome=str(item.outcome),
         backend=settings.backend,
         message=scrub(finding.message if finding else _reason(item, report)),
-        hint=scrub(hint),
+        hint=scrub(finding.hint) if finding else "",
         run_id=settings.run_id,
     )
     item.record = asdict(record)
@@ -61,7 +61,7 @@ def _keep(item: CheckItem, report: pytest.TestReport) -> None:
         ("aec.check", record.check),
         ("aec.outcome", record.outcome),
         ("aec.backend", record.backend),
-        *([("aec.hint", hint)] if hint else []),
+        *([("aec.hint", record.hint)] if record.hint else []),
     ]
     if record.task_digest:  # a task that cannot be read has none to keep the record under
         keep_check(settings.ledger_root, record)

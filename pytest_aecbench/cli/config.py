@@ -93,7 +93,7 @@ def _read() -> dict[str, str]:
 
 
 def _write(values: dict[str, str]) -> None:
-    from pytest_aecbench.host.files import whole
+    from pytest_aecbench.host.files import shown_path, whole
     from pytest_aecbench.settings.layers import user_file
 
     path = user_file()
@@ -105,7 +105,7 @@ def _write(values: dict[str, str]) -> None:
             file.write(f"{json.dumps(values, indent=2, ensure_ascii=False)}\n".encode())
     except (OSError, UnicodeEncodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise SettingsError(f"{path}: cannot be written, {reason.lower()}") from None
+        raise SettingsError(f"{shown_path(path)}: cannot be written, {reason.lower()}") from None
 
 
 def _print(values: dict[str, str], as_json: bool) -> None:

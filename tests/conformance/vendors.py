@@ -264,7 +264,7 @@ class VendorFaults:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("pytest_aecbench.backends.remote._CREATE_SEC", 3)
+        monkeypatch.setattr("pytest_aecbench.backends.remote.backend._CREATE_SEC", 3)
         server.faults.append(Fault(server.CREATE, hang=True, done=True))
         with pytest.raises(LaunchError, match="no answer within 3 s"):
             self.launch(backend, image_ref, tmp_path)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["NIGHTLY", "REQUIRED", "Costs"]
+__all__ = ["NIGHTLY", "REQUIRED", "Costs", "at_night"]
 
 NIGHTLY = os.environ.get("AEC_NIGHTLY") == "1"
 REQUIRED = os.environ.get("AEC_REQUIRE") == "all"
@@ -18,6 +18,11 @@ NAMED_OVER_SEC = 20.0
 FAILS_OVER_SEC = float(os.environ.get("AEC_SLOW_LIMIT", "60"))
 # The key under which a worker tells what it deselected; xdist keeps that to the worker.
 LEFT = "aec_tests_left_to_the_night"
+
+
+def at_night(*values: Any, **options: Any) -> Any:
+    """Return parameters that are left to the night, where others are tried by day."""
+    return pytest.param(*values, marks=pytest.mark.nightly, **options)
 
 
 class Costs:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_aecbench.backends.remote import RemoteBackend
 from pytest_aecbench.errors import LaunchError
-from tests.conformance.vendors import InContainers, VendorConformance, VendorFaults
+from tests.conformance.vendors import WHOLE_RUNS, InContainers, VendorConformance, VendorFaults
 from tests.standins.executor import Executor
 from tests.standins.modal import ModalServer
 
@@ -55,6 +55,7 @@ class TestModalInContainers(InContainers):
 
 class TestFaults(VendorFaults):
     name = "modal"
+    left_to_night = WHOLE_RUNS
     key_options: ClassVar = {"token_id": "MODAL_TOKEN_ID", "token_secret": "MODAL_TOKEN_SECRET"}
     sdk_repeats = True
 

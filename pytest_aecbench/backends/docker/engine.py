@@ -14,7 +14,7 @@ from docker.utils import kwargs_from_env
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone
+from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone
 from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ def translated(kind: type[BackendError], what: str) -> Iterator[None]:
     except TROUBLE as error:
         if kind is not LaunchError and is_gone(error):
             raise SandboxGone(f"docker: {what}: the container is gone") from None
+        if kind is BuildError and not isinstance(error, DockerException):
+            kind = BackendError  # the engine gave no answer, so the image may be fine
         raise kind(f"docker: {what}: {one_line(error)}") from None
 
 

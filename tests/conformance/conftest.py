@@ -22,10 +22,11 @@ LaunchTask = Callable[..., RunningSandbox]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the night what a class does not name as being about images."""
+    """Leave the night what a class names, or does not name as being about images."""
     for item in items:
-        about_images = getattr(getattr(item, "cls", None), "about_images", None)
-        if about_images is not None and getattr(item, "originalname", "") not in about_images:
+        test, cls = getattr(item, "originalname", ""), getattr(item, "cls", None)
+        about_images = getattr(cls, "about_images", (test,))
+        if test not in about_images or test in getattr(cls, "left_to_night", ()):
             item.add_marker(pytest.mark.nightly)
 
 

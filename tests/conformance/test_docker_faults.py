@@ -18,6 +18,7 @@ import pytest
 from tests.conformance.conftest import BASE
 from tests.conformance.private_engine import PrivateEngine
 from tests.conformance.runs import DOCKERFILE, NEVER_ENDS, EngineRun, wait_until
+from tests.costs import at_night
 from tests.project import SOLVE, Project
 
 pytestmark = [pytest.mark.needs("docker"), pytest.mark.usefixtures("alone_on_engine")]
@@ -95,7 +96,10 @@ def stuck(project: Project, engine: Any) -> Iterator[StuckRun]:
             run.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGINT, id="ctrl-c"), at_night(signal.SIGTERM, id="sigterm")],
+)
 def test_a_run_that_is_stopped_in_any_phase_leaves_nothing(
     stuck: StuckRun, number: signal.Signals
 ) -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.needs("namespaces")
 @pytest.fixture(scope="class")
 def running(executor: Executor) -> Iterator[ModalServer]:
     """One server for many tests, since the SDK has one client for the whole process."""
-    from pytest_aecbench.backends.modal import modal
+    from pytest_aecbench.backends.modal import modal  # type: ignore[attr-defined]  # as it imports it
 
     server = ModalServer(executor)
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -102,13 +102,13 @@ class ModelServer(Server):
 
     def routes(self) -> web.RouteTableDef:
         routes = web.RouteTableDef()
-        routes.post("/v1/messages")(self._serving(MESSAGES))
+        routes.post("/v1/messages")(self._handler(MESSAGES))
         for base in ("/v1", "/openai/v1"):
-            routes.post(f"{base}/chat/completions")(self._serving(CHAT))
-            routes.post(f"{base}/responses")(self._serving(RESPONSES))
-        routes.post("/openai/deployments/{model}/chat/completions")(self._serving(CHAT))
-        routes.post("/openai/responses")(self._serving(RESPONSES))
-        routes.post("/model/{model:.+}/converse")(self._serving(CONVERSE))
+            routes.post(f"{base}/chat/completions")(self._handler(CHAT))
+            routes.post(f"{base}/responses")(self._handler(RESPONSES))
+        routes.post("/openai/deployments/{model}/chat/completions")(self._handler(CHAT))
+        routes.post("/openai/responses")(self._handler(RESPONSES))
+        routes.post("/model/{model:.+}/converse")(self._handler(CONVERSE))
         routes.get("/calls")(self._show_calls)
         routes.post("/scripts")(self._take_scripts)
         return routes
@@ -125,7 +125,7 @@ class ModelServer(Server):
         for model, turns in scripts.items():
             self.scripts[model] = tuple(turn_from(turn) for turn in turns)
 
-    def _serving(self, form: _Format) -> Handler:
+    def _handler(self, form: _Format) -> Handler:
         async def serve(request: web.Request) -> web.StreamResponse:
             body = await request.json()
             model = request.match_info.get("model") or body.get("model", "")

@@ -11,6 +11,7 @@ __all__ = [
     "CUT",
     "did_you_mean",
     "duration_text",
+    "encodable",
     "joined_ends",
     "nearest",
     "one_line",
@@ -40,6 +41,11 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
 def printable(value: object) -> str:
     """Return text that a terminal shows unchanged and on one line, whatever is in it."""
     return "".join(char if char.isprintable() else "\ufffd" for char in str(value))
+
+
+def encodable(text: str) -> str:
+    """Return text that UTF-8 can carry: JSON may hold halves of characters, which it cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def shortened(text: str, length: int) -> str:

@@ -43,15 +43,22 @@ class CommandAgent:
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Run the command."""
         tools = [
-            {"name": tool.stem, "command": f"python3 /workspace/tools/{tool.name}"}
-            for tool in task.tools
+            {
+                "name": tool.name,
+                "command": tool.command,
+                "description": tool.description,
+                "parameters": tool.parameters,
+            }
+            for tool in task.declared_tools
         ]
+        servers = [server.to_json() for server in task.mcp_servers()]
         execution = sandbox.execute(
             self.command,
             env={
                 **{name: os.environ.get(name, value) for name, value in self.told.items()},
                 "AGENT_INSTRUCTION": task.instruction,
                 "AGENT_TOOLS_JSON": json.dumps(tools),
+                "AGENT_MCP_SERVERS_JSON": json.dumps(servers),
                 "AGENT_OUTPUT_PATH": str(task.output_path),
                 "AGENT_TIMEOUT_SEC": f"{limits.timeout_sec:g}",
             },

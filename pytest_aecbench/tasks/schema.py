@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
     WithJsonSchema,
+    model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from pytest_aecbench.documents.problems import dotted, load_toml, model_problems, shown
+from pytest_aecbench.tasks.tools import BUILT_IN, TOOL_NAME
 from pytest_aecbench.text import did_you_mean, nearest
 
 __all__ = [
     "AgentConfig",
     "EnvironmentConfig",
     "HealthcheckConfig",
+    "McpServerConfig",
     "MetadataConfig",
     "ParsedConfig",
     "SolutionConfig",
     "TaskConfig",
+    "ToolConfig",
     "VerifierConfig",
     "parse_config",
 ]
@@ -114,6 +121,135 @@ class HealthcheckConfig(_Table):
         return self.start_period_sec + self.start_interval_sec + self.timeout_sec + rounds
 
 
+def _not_built_in(name: str) -> str:
+    if name in BUILT_IN:
+        raise PydanticCustomError("custom", f"{name!r} is a built-in tool; use another name")
+    return name
+
+
+def _object_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    if problem := _schema_problem(schema):
+        raise PydanticCustomError("custom", problem)
+    return schema
+
+
+def _schema_problem(schema: Mapping[str, Any]) -> str | None:
+    """Return what keeps this from being the JSON schema of an object; details are not checked."""
+    try:
+        json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return "holds a date, a time, nan or inf; use what JSON has"
+    kind, properties = schema.get("type", "object"), schema.get("properties", {})
+    required = schema.get("required", [])
+    if kind != "object":
+        return f"type {shown(kind)} is not valid; use 'object'"
+    if not isinstance(properties, dict):
+        return f"properties {shown(properties)} is not valid; use a table"
+    for name, one in properties.items():
+        if not isinstance(one, dict):
+            return f"{dotted('properties', name)}: {shown(one)} is not valid; use a table"
+    if not isinstance(required, list):
+        return f"required {shown(required)} is not valid; use an array of names"
+    for name in required:
+        if name not in list(properties):
+            return f"required {shown(name)} is not a property; add it to properties"
+    return None
+
+
+class ToolConfig(_Table):
+    """A tool of the task: a command that gets its arguments as JSON on standard input."""
+
+    name: Annotated[
+        str,
+        Field(
+            pattern=f"^{TOOL_NAME}$",
+            description="a name of at most 64 letters, digits, '_' and '-' that starts with a "
+            "letter or '_'",
+        ),
+        AfterValidator(_not_built_in),
+    ]
+    description: _Text = None
+    command: _Text = None
+    parameters: Annotated[
+        Mapping[str, Any],
+        Field(description="a table with the JSON schema of an object"),
+        AfterValidator(_object_schema),
+    ] = {}
+    timeout_sec: Annotated[
+        float | None,
+        Field(gt=0, le=1e9, description="a number of seconds above 0, at most 1e9"),
+    ] = None
+
+
+class McpServerConfig(_Table):
+    """An MCP server: a command that speaks on its standard streams, or a URL."""
+
+    name: Annotated[str, Field(pattern=r"\S", description="a string that is not blank")]
+    transport: Literal["stdio", "sse", "streamable-http"] | None = None
+    command: _Text = None
+    args: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[^\x00]*$")], ...],
+        Field(strict=False, description="an array of strings"),
+    ] = ()
+    env: _Env = {}
+    url: Annotated[
+        str | None, Field(pattern=r"^https?://\S+$", description="a URL that starts with http")
+    ] = None
+    headers: Annotated[
+        Mapping[
+            Annotated[str, Field(pattern=r"^[\w!#$%&'*+.^`|~-]+$")],
+            Annotated[str, Field(pattern=r"^[^\x00\r\n]*$")],
+        ],
+        Field(description="names of HTTP headers with strings as values"),
+    ] = {}
+
+    @model_validator(mode="after")
+    def _reachable(self) -> McpServerConfig:
+        needed, other = ("command", "url") if self.kind == "stdio" else ("url", "command")
+        if getattr(self, needed) is None:
+            raise PydanticCustomError("custom", f"has no {needed!r}; {self.kind} needs one")
+        if getattr(self, other) is not None:
+            raise PydanticCustomError("custom", "has both 'command' and 'url'; keep one")
+        return self
+
+    @property
+    def kind(self) -> Literal["stdio", "sse", "streamable-http"]:
+        """The transport; without one, that of a command is stdio and that of a URL is Harbor's."""
+        return self.transport or ("sse" if self.command is None and self.url else "stdio")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the server in Harbor's form, without keys that say nothing."""
+        given = self.model_dump(mode="json", exclude_defaults=True)
+        return {**given, "transport": self.kind}
+
+
+def _tool_names(tools: tuple[ToolConfig, ...]) -> tuple[ToolConfig, ...]:
+    return _distinct_names(tools, "tools")
+
+
+def _server_names(servers: tuple[McpServerConfig, ...]) -> tuple[McpServerConfig, ...]:
+    return _distinct_names(servers, "servers")
+
+
+_Named = TypeVar("_Named", ToolConfig, McpServerConfig)
+
+
+def _distinct_names(entries: tuple[_Named, ...], what: str) -> tuple[_Named, ...]:
+    names = [entry.name for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            twice = f"two {what} are named {shown(name)}; give each its own name"
+            raise PydanticCustomError("custom", twice)
+    return entries
+
+
+Servers: TypeAlias = Annotated[
+    tuple[McpServerConfig, ...],
+    Field(strict=False, description="an array of tables with 'command' or 'url'"),
+    AfterValidator(_server_names),
+]
+
+
 class EnvironmentConfig(_Table):
     """The image and the limits of the sandbox; None where the task sets no limit.
 
@@ -137,6 +273,12 @@ class EnvironmentConfig(_Table):
     healthcheck: Annotated[
         HealthcheckConfig | None, Field(description="a table with a 'command'")
     ] = None
+    tools: Annotated[
+        tuple[ToolConfig, ...],
+        Field(strict=False, description="an array of tables with a 'name'"),
+        AfterValidator(_tool_names),
+    ] = ()
+    mcp_servers: Servers = ()
 
     @property
     def healthcheck_sec(self) -> float:
@@ -169,6 +311,8 @@ _TABLES: dict[str, type[_Table]] = {
     "verifier": VerifierConfig,
     "environment": EnvironmentConfig,
     "environment.healthcheck": HealthcheckConfig,
+    "environment.tools": ToolConfig,
+    "environment.mcp_servers": McpServerConfig,
     "solution": SolutionConfig,
 }
 
@@ -188,7 +332,6 @@ _NO_EFFECT = {
     "agent.network_mode",
     "artifacts",
     "environment.gpus",
-    "environment.mcp_servers",
     "environment.skills_dir",
     "environment.tpu",
     "verifier.allowed_hosts",
@@ -276,8 +419,18 @@ def _foreign_keys(
         name = f"{within}.{dotted(key)}" if within else dotted(key)
         if key not in table.model_fields:
             yield name, data[key], table
-        elif name in _TABLES and isinstance(data[key], dict):
-            yield from _foreign_keys(data[key], _TABLES[name], name)
+        elif name in _TABLES:
+            for part, where in _tables_in(data[key], name):
+                yield from _foreign_keys(part, _TABLES[name], where)
+
+
+def _tables_in(value: Any, name: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the table, or each table of the array, with its place."""
+    if isinstance(value, dict):
+        yield value, name
+    elif isinstance(value, list):
+        entries = ((item, f"{name}.{index}") for index, item in enumerate(value))
+        yield from ((item, where) for item, where in entries if isinstance(item, dict))
 
 
 def _hint(name: str, table: type[_Table]) -> str | None:

@@ -16,11 +16,18 @@ from pytest_aecbench.host.files import read_text, shown_path
 from pytest_aecbench.tasks.digest import is_ignored, task_digest
 from pytest_aecbench.tasks.dockerfile import WORKSPACE, read_dockerfile, working_directory
 from pytest_aecbench.tasks.supplied import supplied_files
+from pytest_aecbench.tasks.tools import (
+    DeclaredTool,
+    declared_tools,
+    entry_problems,
+    file_problems,
+    tool_files,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_aecbench.tasks.schema import TaskConfig
+    from pytest_aecbench.tasks.schema import McpServerConfig, TaskConfig
 
 __all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "find_tasks", "is_task"]
 
@@ -75,6 +82,9 @@ class Task:
         except ValueError as error:
             problems.append(str(error))
         problems += _located(path, parsed.problems)
+        if parsed.config is not None:
+            tools = parsed.config.environment.tools
+            problems += [*_located(path, entry_problems(path, tools)), *file_problems(path, tools)]
         try:
             _read_instruction(path)
         except TaskError as error:
@@ -202,33 +212,50 @@ class Task:
 
     @property
     def tools(self) -> tuple[Path, ...]:
-        """The Python files that the agent gets as tools."""
-        return tuple(sorted(tool for tool in self.path.glob("tools/*.py") if tool.is_file()))
+        """The Python files that the agent gets in ``tools/``."""
+        return tool_files(self.path)
+
+    @property
+    def declared_tools(self) -> tuple[DeclaredTool, ...]:
+        """The tools that agents are told of."""
+        return declared_tools(self.tools, self.config.environment.tools, self.workdir)
+
+    def mcp_servers(self, environ: Mapping[str, str] = os.environ) -> tuple[McpServerConfig, ...]:
+        """Return the servers for the agent, with the host's variables in them replaced."""
+        return tuple(
+            server.model_copy(
+                update={
+                    name: self._expanded(f"environment.mcp_servers.{i}", name, given, environ)
+                    for name, given in (("env", server.env), ("headers", server.headers))
+                }
+            )
+            for i, server in enumerate(self.config.environment.mcp_servers)
+        )
 
     def environment_env(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Return the variables of every command in the sandbox."""
-        return self._expanded("environment", self.config.environment.env, environ)
+        return self._expanded("environment", "env", self.config.environment.env, environ)
 
     def verifier_env(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Return the variables of only the verifier."""
-        return self._expanded("verifier", self.config.verifier.env, environ)
+        return self._expanded("verifier", "env", self.config.verifier.env, environ)
 
     def solution_env(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Return the variables of only the reference solution."""
-        return self._expanded("solution", self.config.solution.env, environ)
+        return self._expanded("solution", "env", self.config.solution.env, environ)
 
     def _expanded(
-        self, table: str, env: Mapping[str, str], environ: Mapping[str, str]
+        self, table: str, key: str, given: Mapping[str, str], environ: Mapping[str, str]
     ) -> dict[str, str]:
         from pytest_aecbench.documents.variables import expand
 
         expanded = {}
-        for name, value in env.items():
+        for name, value in given.items():
             try:
                 expanded[name] = expand(value, environ)
             except ValueError as error:
                 where = shown_path(self.path / TASK_FILE)
-                raise TaskError(f"{where}: {table}.env.{name}: {error}") from None
+                raise TaskError(f"{where}: {table}.{key}.{name}: {error}") from None
         return expanded
 
     @property
@@ -263,7 +290,7 @@ def _find_tasks(directory: Path, prefix: str) -> Iterator[tuple[str, Path]]:
             yield from _find_tasks(path, f"{prefix}{name}/")
 
 
-def _located(path: Path, messages: tuple[str, ...]) -> tuple[str, ...]:
+def _located(path: Path, messages: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{shown_path(path / TASK_FILE)}: {message}" for message in messages)
 
 

@@ -93,7 +93,7 @@ gpu_types = ["H100"]
 allow_internet = true
 network_mode = "no-network"
 workdir = "/app"
-mcp_servers = []
+mcp_servers = [{ name = "docs", transport = "sse", url = "http://docs:8000/sse" }]
 env = { LANG = "C.UTF-8" }
 """
 
@@ -153,6 +153,8 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
         "workdir": None,
         "env": {},
         "healthcheck": None,
+        "tools": (),
+        "mcp_servers": (),
     }
     assert config.solution.env == {}
 

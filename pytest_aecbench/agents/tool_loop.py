@@ -18,6 +18,7 @@ from pytest_aecbench.agents.prompts import (
     tool_loop_system,
     user_message,
 )
+from pytest_aecbench.agents.task_tools import TaskTool
 from pytest_aecbench.agents.tools import (
     SUBMIT,
     BadArgumentsError,
@@ -69,6 +70,7 @@ class ToolLoopAgent(ModelAgent[ToolLoopParameters]):
         caller = self.caller(sandbox, limits)
         messages: list[Message] = []
         tools: list[Tool] = [Bash(sandbox), ReadFile(sandbox), WriteFile(sandbox)]
+        tools += (TaskTool(declared, sandbox) for declared in task.declared_tools)
         if (advisor := self._advisor) is not None:
             own = self.caller(sandbox, limits, self.route_to(advisor.model), caller.clock)
             tools.append(Advisor(advisor, own, messages))

@@ -11,6 +11,10 @@ import pytest
 
 from tests.project import Project
 
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    "rkJggg=="
+)
 ANSWER = '{"current_a": 2.0, "power_w": 24.0}'
 PRICE = {"input": 3, "output": 15}
 
@@ -282,6 +286,35 @@ def test_a_file_is_read_in_parts(project: Project) -> None:
         SUBMIT,
     )
     assert results(trajectory(project, record))[:3] == ["wrote 6 bytes", "b\n", "a\nb\nc\n"]
+
+
+def test_a_model_uses_the_tools_of_its_task(project: Project) -> None:
+    tool = """
+    '''Doubles a number.'''
+    import json, sys
+    print(json.dumps({"double": 2 * json.load(sys.stdin)["x"]}))
+    """
+    project.task(files={"tools/double.py": tool})
+    record = run(project, reply("", call("double", x=21)), WRITE, SUBMIT)
+    assert record["evaluation"]["reward"] == 1
+    assert results(trajectory(project, record))[0] == '{"double": 42}'
+
+
+def test_a_model_looks_at_an_image(project: Project) -> None:
+    project.task()
+    picture = f"echo {PIXEL} | base64 -d > plot.png; head -c 9 plot.png > torn.png"
+    record = run(
+        project,
+        reply("", call("bash", command=picture)),
+        reply("", call("read_file", path="plot.png"), call("read_file", path="torn.png")),
+        WRITE,
+        SUBMIT,
+    )
+    entries = trajectory(project, record)
+    looked = [one for one in entries if one["role"] == "tool_result"][1:3]
+    assert looked[0]["content"] == "./plot.png, image/png"
+    assert looked[0]["metadata"] == {"images": 1}
+    assert "not a whole PNG, JPEG, GIF or WebP image" in looked[1]["content"]
 
 
 def test_an_advisor_is_asked_a_few_times(project: Project) -> None:

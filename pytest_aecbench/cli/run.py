@@ -7,7 +7,7 @@ import shlex
 import sys
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from typer.core import TyperCommand
@@ -70,10 +70,10 @@ def _with_settings(*left_out: str) -> Callable[[Callable[..., None]], Callable[.
             settings = {str(row.option)[6:]: given.pop(_parameter(row)) for row in rows}
             command(**given, settings=settings)
 
-        hints = get_type_hints(command, include_extras=True)
+        # Not get_type_hints: with a default of None, Python 3.10 hides what is Annotated.
         own = [
-            parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
-            for name, parameter in signature(command).parameters.items()
+            parameter.replace(kind=Parameter.KEYWORD_ONLY)
+            for name, parameter in signature(command, eval_str=True).parameters.items()
             if name != "settings"
         ]
         parameters = [*own, *map(_option, rows)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,9 +41,9 @@ def option_group(
 
 def _parameters(command: Callable[..., None]) -> Iterator[Parameter]:
     """Yield a command's parameters with their annotations evaluated."""
-    hints = get_type_hints(command, include_extras=True)
-    for name, parameter in signature(command).parameters.items():
-        yield parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
+    # Not get_type_hints: with a default of None, Python 3.10 hides what is Annotated.
+    for parameter in signature(command, eval_str=True).parameters.values():
+        yield parameter.replace(kind=Parameter.KEYWORD_ONLY)
 
 
 def _replaced(

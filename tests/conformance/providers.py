@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import pytest
 
 from pytest_aecbench.providers import (
     Image,
@@ -93,20 +96,24 @@ WAYS = {
 }
 
 
-def variables() -> set[str]:
-    """Return all variables that some provider reads."""
+def forget_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what leads to the providers of the person who runs the tests out of them."""
     rows = PROVIDERS.values()
     others = {"ANTHROPIC_AUTH_TOKEN", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"}
-    return others | {name for row in rows for name in (*row.variables, *row.optional)}
+    for name in others | {name for row in rows for name in (*row.variables, *row.optional)}:
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, os.devnull)
 
 
-def at(server: ModelServer, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.replace("{url}", server.url) for name, value in values.items()}
+def at(url: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return variables or settings that lead to this address."""
+    return {name: value.replace("{url}", url) for name, value in values.items()}
 
 
 def model_at(server: ModelServer, way: Way, model: str | None = None, **settings: Any) -> Model:
     """Return a model at the end of the way, after the checks that precede a run."""
-    client = {"kind": way.provider, "settings": {**at(server, way.settings), **settings}}
+    client = {"kind": way.provider, "settings": {**at(server.url, way.settings), **settings}}
     route = find_route(model or way.model, client, "agents.0")
     check_route(route, "agents.0")
     return make_model(route)

@@ -26,10 +26,10 @@ from tests.conformance.providers import (
     Way,
     at,
     continued,
+    forget_variables,
     model_at,
     opening,
     picture_of,
-    variables,
 )
 from tests.standins.models import KEY, RETRY_SEC, ModelServer, Tokens, Turn, Wish
 
@@ -92,17 +92,12 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(autouse=True)
-def environment(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set the variables of the way alone."""
-    for name in variables():
-        monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, str(tmp_path / "none"))
+    forget_variables(monkeypatch)
     if "way" in request.fixturenames:
         way: Way = request.getfixturevalue("way")
-        for name, value in at(request.getfixturevalue("server"), way.variables).items():
+        for name, value in at(request.getfixturevalue("server").url, way.variables).items():
             monkeypatch.setenv(name, value)
 
 
@@ -527,7 +522,7 @@ def test_the_limit_of_tokens_has_the_name_that_the_model_takes(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch, name: str, model: str, limit: str
 ) -> None:
     way = WAYS[name]
-    for variable, value in at(server, way.variables).items():
+    for variable, value in at(server.url, way.variables).items():
         monkeypatch.setenv(variable, value)
     model_at(server, way, model, api="chat").complete(opening(way), timeout_sec=30)
     body = server.calls[-1].body

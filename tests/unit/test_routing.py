@@ -16,15 +16,12 @@ from pytest_aecbench.providers.routing import (
     find_route,
     make_model,
 )
-from tests.conformance.providers import variables
+from tests.conformance.providers import forget_variables
 
 
 @pytest.fixture(autouse=True)
-def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in variables():
-        monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, str(tmp_path / "none"))
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_variables(monkeypatch)
 
 
 def routed(name: str, client: dict[str, Any] | None = None) -> tuple[str, str]:

@@ -66,6 +66,7 @@ AVAILABLE: dict[str, Callable[[], bool]] = {
     "namespaces": lambda: _runs(
         "unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount", "true"
     ),
+    "npm": lambda: _runs("npm", "--version"),
 }
 
 

@@ -18,6 +18,7 @@ from pytest_aecbench.providers import (
     faults,
 )
 from pytest_aecbench.providers.claude import thinking
+from pytest_aecbench.providers.events import assembled
 from pytest_aecbench.providers.replies import (
     as_object,
     count,
@@ -65,22 +66,17 @@ class AnthropicModel:
         parameters = _parameters(self.route.model, request)
         parameters["timeout"] = timeout(anthropic, timeout_sec)
         deadline = time.monotonic() + timeout_sec
-        send = self._stream if request.max_tokens > _LONGEST_UNSTREAMED else self._send
-        data, request_id = ask(
-            anthropic, self.route, timeout_sec, lambda: send(client, parameters, deadline)
-        )
+
+        def send() -> tuple[bytes, Any]:
+            with client.messages.with_streaming_response.create(**parameters) as response:
+                return body_of(response, deadline), response.headers.get("request-id")
+
+        body, request_id = ask(anthropic, self.route, timeout_sec, send)
+        decode = assembled if "stream" in parameters else json.loads
+        data = reading(self.route, lambda: mapping(decode(body)))
+        if data.get("type") == "error":
+            raise faults.from_answer(self.route, faults.Answer.read(None, data, {}))
         return reading(self.route, lambda: _reply(data, request_id))
-
-    def _send(self, client: Any, parameters: dict[str, Any], deadline: float) -> tuple[Any, Any]:
-        with client.messages.with_streaming_response.create(**parameters) as response:
-            body = body_of(response, deadline)
-            data = reading(self.route, lambda: json.loads(body))
-            return data, response.headers.get("request-id")
-
-    def _stream(self, client: Any, parameters: dict[str, Any], deadline: float) -> tuple[Any, Any]:
-        with client.messages.stream(**parameters) as stream:
-            message = reading(self.route, lambda: _assembled(stream, deadline))
-            return message, stream.response.headers.get("request-id")
 
     def _client(self) -> Any:
         key = self.route.variable("ANTHROPIC_API_KEY", "api_key")
@@ -110,13 +106,6 @@ def _allow_models_near_their_end() -> None:
         warnings.filterwarnings("ignore", _NEAR_THE_END, DeprecationWarning)
 
 
-def _assembled(stream: Any, deadline: float) -> Any:
-    for _ in stream:
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    return stream.get_final_message().to_dict(mode="json")
-
-
 def _parameters(model: str, request: ModelRequest) -> dict[str, Any]:
     cached = _CACHED if request.cache_prompt else {}
     messages = turns((message.role, _blocks(message)) for message in request.messages)
@@ -128,6 +117,8 @@ def _parameters(model: str, request: ModelRequest) -> dict[str, Any]:
         "messages": messages,
         **thinking(model, request.reasoning_effort, request.max_tokens),
     }
+    if request.max_tokens > _LONGEST_UNSTREAMED:
+        parameters["stream"] = True
     if request.system:
         parameters["system"] = [{"type": "text", "text": request.system, **cached}]
     if request.tools:
@@ -147,8 +138,16 @@ def _parameters(model: str, request: ModelRequest) -> dict[str, Any]:
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
     """Return the blocks of a message; the API takes no blank text, not even its own."""
-    native = message.native if isinstance(message.native, list) else map(_block, message.content)
-    return [block for block in native if block.get("type") != "text" or block["text"].strip()]
+    is_native = isinstance(message.native, list)
+    blocks = map(_sent_back, message.native) if is_native else map(_block, message.content)
+    return [block for block in blocks if block.get("type") != "text" or block["text"].strip()]
+
+
+def _sent_back(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block of a reply as the API takes it back."""
+    if block.get("type") != "tool_use" or isinstance(block["input"], dict):
+        return block
+    return _block(tool_call(block["id"], block["name"], block["input"]))
 
 
 def _block(part: Part) -> dict[str, Any]:
@@ -179,8 +178,8 @@ def _tool_result(result: ToolResult) -> dict[str, Any]:
     return block
 
 
-def _reply(data: Any, request_id: Any) -> ModelReply:
-    native = listed(mapping(data)["content"])
+def _reply(data: dict[str, Any], request_id: Any) -> ModelReply:
+    native = listed(data["content"])
     parts: list[Part] = []
     for block in native:
         if block.get("type") == "text":

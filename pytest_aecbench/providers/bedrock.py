@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 from pytest_aecbench.errors import AuthFailed, ProviderError, RequestRejected, SettingsError
@@ -23,6 +24,7 @@ __all__ = ["BedrockModel"]
 # botocore's clients have their timeout for life, so there is one for each of these seconds.
 _TIMEOUTS = (1, 3, 10, 30, 60, 90, 120, 180, 240, 300, 450, 600)
 _CONNECT_SEC = 30.0
+_Answered: TypeAlias = "tuple[Any, Any]"  # data and the request's id
 
 
 class BedrockModel:
@@ -59,10 +61,11 @@ class BedrockModel:
     def complete(self, request: ModelRequest, *, timeout_sec: float) -> ModelReply:
         """Ask once and return the answer."""
         body = body_of(self.route.model, request)
-        token = self._token()
-        data, request_id = (
-            self._post(token, body, timeout_sec) if token else self._converse(body, timeout_sec)
-        )
+        ask = self._post if self._token() else self._converse
+        outcome = ask(body, timeout_sec)
+        if isinstance(outcome, ProviderError):
+            raise outcome  # from here, where no variable holds what the provider said
+        data, request_id = outcome
         return reading(self.route, lambda: reply(data, request_id))
 
     def _token(self) -> str | None:
@@ -84,52 +87,61 @@ class BedrockModel:
         """Return whether there are credentials, without asking the network for a machine's role."""
         session = _session(self._profile())
         session.get_component("credential_provider").remove("iam-role")
-        return session.get_credentials() is not None or _is_on_ec2()
+        return session.get_credentials() is not None or _may_have_a_role()
 
-    def _post(self, token: str, body: Any, timeout_sec: float) -> tuple[Any, Any]:
+    def _post(self, body: dict[str, Any], timeout_sec: float) -> _Answered | ProviderError:
+        from urllib3.exceptions import HTTPError, NewConnectionError
+        from urllib3.exceptions import TimeoutError as UrllibTimeoutError
+
+        try:
+            status, headers, text = self._posted(body, timeout_sec)
+        except NewConnectionError as error:  # which is a timeout, too
+            return faults.broken(self.route, error)
+        except (UrllibTimeoutError, TimeoutError):
+            return faults.timed_out(self.route, timeout_sec)
+        except HTTPError as error:
+            return faults.broken(self.route, error)
+        if status != 200:
+            return faults.from_answer(self.route, _answer(status, headers, text))
+        return reading(self.route, lambda: json.loads(text)), headers.get("x-amzn-requestid")
+
+    def _posted(
+        self, body: dict[str, Any], timeout_sec: float
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Return the answer; the token stays in this frame, which no error of ours shows."""
         import urllib3
 
+        deadline = time.monotonic() + timeout_sec
         endpoint = self._endpoint() or f"https://bedrock-runtime.{self._region()}.amazonaws.com"
-        url = f"{endpoint.rstrip('/')}/model/{quote(self.route.model, safe='')}/converse"
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        try:
-            status, answer_headers, text = _posted(url, headers, body, timeout_sec)
-        except (urllib3.exceptions.TimeoutError, TimeoutError):
-            fault: ProviderError = faults.timed_out(self.route, timeout_sec)
-        except urllib3.exceptions.HTTPError as error:
-            fault = faults.broken(self.route, error)
-        else:
-            if status == 200:
-                data = reading(self.route, lambda: json.loads(text))
-                return data, answer_headers.get("x-amzn-requestid")
-            fault = faults.from_answer(self.route, _answer(status, answer_headers, text))
-        raise fault
+        response = shared(_make_pool).request(
+            "POST",
+            f"{endpoint.rstrip('/')}/model/{quote(self.route.model, safe='')}/converse",
+            body=json.dumps(body).encode(),
+            headers={
+                "Authorization": f"Bearer {self._token()}",
+                "Content-Type": "application/json",
+            },
+            timeout=urllib3.Timeout(connect=min(timeout_sec, _CONNECT_SEC), read=timeout_sec),
+            retries=False,
+            preload_content=False,
+        )
+        return response.status, response.headers, _read(response, deadline)
 
-    def _converse(self, body: dict[str, Any], timeout_sec: float) -> tuple[Any, Any]:
+    def _converse(self, body: dict[str, Any], timeout_sec: float) -> _Answered | ProviderError:
         import botocore.exceptions
         import botocore.parsers
 
         limit = next((known for known in _TIMEOUTS if known >= timeout_sec), _TIMEOUTS[-1])
-        fault: ProviderError
         try:
             client = shared(_make_client, self._profile(), self._region(), self._endpoint(), limit)
             data = client.converse(modelId=self.route.model, **with_bytes(body))
         except botocore.exceptions.ClientError as error:
-            fault = faults.from_answer(self.route, _client_answer(error))
-        except (
-            botocore.exceptions.ConnectTimeoutError,
-            botocore.exceptions.ReadTimeoutError,
-        ):
-            fault = faults.timed_out(self.route, timeout_sec)
-        except (
-            botocore.exceptions.BotoCoreError,
-            botocore.parsers.ResponseParserError,
-        ) as error:
-            fault = _boto_fault(self.route, error)
-        else:
-            metadata = data.pop("ResponseMetadata", {})
-            return without_bytes(data), metadata.get("RequestId")
-        raise fault
+            return faults.from_answer(self.route, _client_answer(error))
+        except (botocore.exceptions.ConnectTimeoutError, botocore.exceptions.ReadTimeoutError):
+            return faults.timed_out(self.route, timeout_sec)
+        except (botocore.exceptions.BotoCoreError, botocore.parsers.ResponseParserError) as error:
+            return _boto_fault(self.route, error)
+        return without_bytes(data), data.pop("ResponseMetadata", {}).get("RequestId")
 
 
 def _boto_fault(route: Route, error: Exception) -> ProviderError:
@@ -150,8 +162,10 @@ def _session(profile: str | None) -> Any:
     return botocore.session.Session(profile=profile)
 
 
-def _is_on_ec2() -> bool:
-    """Return whether this machine may have a role of its own."""
+def _may_have_a_role() -> bool:
+    """Return whether this is a machine of EC2, which may have a role of its own."""
+    if os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+        return False
     try:
         return "amazon" in Path("/sys/class/dmi/id/sys_vendor").read_text(encoding="utf-8").lower()
     except OSError:
@@ -182,33 +196,19 @@ def _make_pool() -> Any:
     return pool
 
 
-def _posted(
-    url: str, headers: Mapping[str, str], body: Any, timeout_sec: float
-) -> tuple[int, Mapping[str, str], bytes]:
-    import urllib3
-
-    deadline = time.monotonic() + timeout_sec
-    response = shared(_make_pool).request(
-        "POST",
-        url,
-        body=json.dumps(body).encode(),
-        headers=headers,
-        timeout=urllib3.Timeout(connect=min(timeout_sec, _CONNECT_SEC), read=timeout_sec),
-        retries=False,
-        preload_content=False,
-    )
+def _read(response: Any, deadline: float) -> bytes:
+    """Return the whole body of a response, and its connection to the pool if that is sound."""
+    parts = []
     try:
-        parts = []
         while part := response.read1():
             parts.append(part)
             if time.monotonic() > deadline:
                 raise TimeoutError
-        return response.status, response.headers, b"".join(parts)
     except BaseException:
         response.close()
         raise
-    finally:
-        response.release_conn()
+    response.release_conn()
+    return b"".join(parts)
 
 
 def _answer(status: int, headers: Mapping[str, str], text: bytes) -> faults.Answer:

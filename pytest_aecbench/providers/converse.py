@@ -96,8 +96,15 @@ def _reasoning(model: str, request: ModelRequest) -> dict[str, Any]:
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
     """Return the blocks of a message; Bedrock takes no blank text, not even its own."""
-    native = message.native if isinstance(message.native, list) else map(_block, message.content)
-    return [block for block in native if "text" not in block or block["text"].strip()]
+    is_native = isinstance(message.native, list)
+    blocks = map(_sent_back, message.native) if is_native else map(_block, message.content)
+    return [block for block in blocks if "text" not in block or block["text"].strip()]
+
+
+def _sent_back(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block of a reply as Bedrock takes it back."""
+    call = block.get("toolUse")
+    return block if call is None or isinstance(call["input"], dict) else _block(_call(call))
 
 
 def _block(part: Part) -> dict[str, Any]:
@@ -147,14 +154,17 @@ def reply(data: Any, request_id: Any) -> ModelReply:
         if "text" in block:
             parts.append(Text(string(block["text"])))
         elif "toolUse" in block:
-            call = mapping(block["toolUse"])
-            parts.append(tool_call(call["toolUseId"], call["name"], call["input"]))
+            parts.append(_call(mapping(block["toolUse"])))
     return ModelReply(
         message=Message("assistant", tuple(parts), native),
         stop=why_stopped(data["stopReason"], _STOPS, parts),
         usage=_usage(data.get("usage")),
         request_id=identifier(request_id),
     )
+
+
+def _call(call: dict[str, Any]) -> ToolCall:
+    return tool_call(call["toolUseId"], call["name"], call["input"])
 
 
 def _usage(usage: Any) -> Usage:

@@ -102,9 +102,8 @@ _BY_STATUS: dict[int, type[ProviderError]] = {
     408: ModelTimeout,
     413: ContextExceeded,
     429: RateLimited,
-    503: Overloaded,
-    529: Overloaded,
 }
+_BUSY = (503, 529)
 # Some causes are told only by the words. A request that is larger than the tokens a minute that
 # an account may use is as hopeless as one without credit.
 _BY_WORDS: tuple[tuple[frozenset[int], re.Pattern[str], type[ProviderError]], ...] = tuple(
@@ -173,10 +172,13 @@ def _kind(answer: Answer) -> type[ProviderError]:
     for statuses, words, kind in _BY_WORDS:
         if answer.status in statuses and words.search(answer.message):
             return kind
+    if answer.status in _BUSY:
+        return Overloaded
     for code in answer.codes:
         if found := _BY_CODE.get(code.lower()):
             return found
-    status = answer.status or 500
+    # An error within an answer that began well, as in a stream, is the server's.
+    status = answer.status if answer.status and answer.status >= 400 else 500
     return _BY_STATUS.get(status, ServerFailed if status >= 500 else RequestRejected)
 
 

@@ -72,8 +72,9 @@ def ask(sdk: ModuleType, route: Route, timeout_sec: float, call: Callable[[], _M
     try:
         return call()
     except sdk.APIStatusError as error:
-        answer = faults.Answer.read(error.status_code, error.body, error.response.headers)
-        fault = faults.from_answer(route, answer)
+        fault = faults.from_answer(
+            route, faults.Answer.read(error.status_code, error.body, error.response.headers)
+        )
     except (sdk.APITimeoutError, httpx2.TimeoutException, TimeoutError):
         fault = faults.timed_out(route, timeout_sec)
     except (sdk.APIError, httpx2.HTTPError, httpx2.StreamError) as error:

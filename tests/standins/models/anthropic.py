@@ -45,7 +45,7 @@ def check(body: Any, headers: Mapping[str, str], script: tuple[Turn, ...]) -> No
 
 def _check_thinking(body: Mapping[str, Any]) -> None:
     kind = body.get("thinking", {}).get("type")
-    is_new = re.search(r"-(?:4-[6-9]|[5-9])(?:-|$)", body["model"]) is not None
+    is_new = re.match(r"claude-[a-z]+-(?:4-[6-9]|[5-9])\b", body["model"]) is not None
     if kind == "enabled":
         require(not is_new, '"thinking.type.enabled" is not supported for this model')
         budget = body["thinking"]["budget_tokens"]

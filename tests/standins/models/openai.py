@@ -34,7 +34,7 @@ _FINISHES = {"length": "length", "refusal": "stop", "filter": "content_filter"}
 
 
 def _reasons(model: str) -> bool:
-    return re.match(r"(?:o\d|gpt-[5-9])", model) is not None
+    return re.match(r"(?:o\d|gpt-[5-9]|.*reasoner)", model) is not None
 
 
 def _arguments(wish: Wish) -> str:

@@ -158,6 +158,12 @@ FAULTS: dict[str, Fault] = {
         ("ValidationException", "Output blocked by content filtering policy"),
     ),
     "rejected": Fault(400),
+    "inside": Fault(
+        200,
+        ("overloaded_error", "Overloaded"),
+        ("server_error", "rate_limit_exceeded", "Rate limit reached"),
+        way="inside",
+    ),
     "page": Fault(502, way="page"),
     "hang": Fault(way="hang"),
     "drip": Fault(way="drip"),

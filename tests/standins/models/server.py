@@ -182,7 +182,9 @@ class ModelServer(Server):
         if fault.way is None:
             return self._failure(form, fault, _key_of(request))
         if fault.way == "hang":
-            await asyncio.sleep(3600)
+            return await _silence(request)
+        if fault.way == "inside":
+            return await _inside(request, form.error(fault))
         if fault.way == "page":
             page = "<html><body>502 Bad Gateway</body></html>"
             return web.Response(text=page, status=502, content_type="text/html")
@@ -225,6 +227,21 @@ async def _interrupted(request: web.Request, *, for_ever: bool) -> web.StreamRes
     if request.transport is not None:
         request.transport.abort()
     return response
+
+
+async def _silence(request: web.Request) -> web.Response:
+    """Wait until the client has had enough."""
+    while request.transport is not None and not request.transport.is_closing():
+        await asyncio.sleep(0.05)
+    return web.Response()
+
+
+async def _inside(request: web.Request, error: dict[str, Any]) -> web.StreamResponse:
+    """Say that all is well, and then that it is not."""
+    if not (await request.json()).get("stream"):
+        return web.json_response(error)
+    event = f"event: error\ndata: {json.dumps(error)}\n\n"
+    return web.Response(text=event, content_type="text/event-stream")
 
 
 async def _stream(

@@ -107,8 +107,8 @@ class Server:
         self._ended.append(loop.close)
 
     def close(self) -> None:
-        for end in self._ended:
-            end()
+        while self._ended:
+            self._ended.pop(0)()
 
     def called(self, pattern: str) -> list[Call]:
         """Return the calls that match, such as ``POST /sandboxes``."""

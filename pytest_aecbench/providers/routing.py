@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +14,6 @@ from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pytest_aecbench.providers import Model
 
 __all__ = [
@@ -186,6 +185,11 @@ def check_route(route: Route, where: str) -> None:
         if key not in row.settings:
             right = did_you_mean(key, row.settings) if row.settings else "leave it out"
             raise SettingsError(f"{where}: client.settings.{key}: unknown key; {right}")
+    if not isinstance(headers := route.settings.get("headers") or {}, Mapping):
+        raise SettingsError(
+            f"{where}: client.settings.headers: {type(headers).__name__} instead of a table; "
+            "write each header as 'name: value'"
+        )
     if absent := missing(route.provider, route.settings):
         keys = " and ".join(absent)
         verb = "are" if len(absent) > 1 else "is"

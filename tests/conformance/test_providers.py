@@ -246,6 +246,27 @@ def test_eight_threads_share_a_model(server: ModelServer, way: Way) -> None:
     assert len(server.calls) == 24
 
 
+ASK_AND_LEAVE = """
+import sys
+from pytest_aecbench.providers import Message, ModelRequest, Text
+from pytest_aecbench.providers.routing import Route, make_model
+
+provider, model, base_url, max_tokens = sys.argv[1:]
+route = Route(provider, model, {"base_url": base_url} if base_url else {})
+request = ModelRequest((Message("user", (Text("hello"),)),), max_tokens=int(max_tokens))
+print(make_model(route).complete(request, timeout_sec=60).message.text)
+"""
+
+
+@every_way
+def test_a_process_ends_without_a_warning(server: ModelServer, way: Way) -> None:
+    base_url = at(server.url, way.settings).get("base_url", "")
+    argv = [sys.executable, "-X", "dev", "-W", "error", "-c", ASK_AND_LEAVE]
+    argv += [way.provider, way.model, base_url, str(way.max_tokens)]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
+
+
 # Faults
 
 
@@ -293,7 +314,6 @@ def test_a_server_that_is_not_there_is_a_failed_connection(server: ModelServer, 
     server.close()
     with pytest.raises(errors.ConnectionFailed):
         model.complete(opening(way), timeout_sec=30)
-    server._ended.clear()
 
 
 @every_way
@@ -358,10 +378,8 @@ def test_a_key_that_vanished_is_named(provider: str, variable: str) -> None:
 def test_a_model_near_its_end_is_asked_without_a_warning(server: ModelServer, way: Way) -> None:
     model = model_at(server, way, "claude-sonnet-4-20250514")
     with ThreadPoolExecutor(8) as pool:
-        replies = [
-            pool.submit(model.complete, opening(way), timeout_sec=30).result() for _ in range(8)
-        ]
-    assert len(replies) == 8
+        asked = [pool.submit(model.complete, opening(way), timeout_sec=30) for _ in range(8)]
+        assert [future.result().stop for future in asked] == ["end"] * 8
 
 
 @some_ways("anthropic", "anthropic-streamed")

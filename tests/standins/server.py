@@ -123,8 +123,9 @@ class Server:
         await runner.cleanup()
 
     def close(self) -> None:
-        assert self._thread is not None
-        self._thread.close()
+        thread, self._thread = self._thread, None
+        if thread is not None:  # a test may have closed it already
+            thread.close()
 
     def called(self, pattern: str) -> list[Call]:
         """Return the calls that match, such as ``POST /sandboxes``."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from pytest_aecbench import errors
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.providers import Model, routing
 from pytest_aecbench.providers.routing import (
@@ -101,6 +104,10 @@ def test_an_unknown_name_is_told_with_the_prefixes() -> None:
             "client.settings.api: 'responsive' is not known; did you mean 'responses'?",
         ),
         (
+            {"kind": "openai", "settings": {"headers": ["X-Team: a"]}},
+            "client.settings.headers: list instead of a table; write each header as 'name: value'",
+        ),
+        (
             {"kind": "scripted", "settings": {"api_key": "x"}},
             "client.settings.api_key: unknown key; leave it out",
         ),
@@ -179,3 +186,45 @@ def test_every_provider_has_a_model_that_shows_no_secret(provider: str) -> None:
     assert isinstance(model, Model)
     assert repr(model.route) == f"<model {provider}:a-model>"
     assert "very-secret" not in repr(vars(model))
+
+
+# The page
+
+PAGE = (Path(__file__).parents[2] / "docs/providers.md").read_text(encoding="utf-8")
+AGENTS = [
+    agent
+    for block in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    for agent in yaml.safe_load(block)["agents"]
+]
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: str(agent["name"]))
+def test_the_agents_of_the_page_can_be_asked(
+    agent: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("[profile bench]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    route = find_route(agent["model"], agent["client"], "agents.0")
+    assert (route.provider, route.model) == (agent["client"]["kind"], agent["model"])
+    check_route(route, "agents.0")
+
+
+@pytest.mark.parametrize("provider", sorted(set(PROVIDERS) - {"scripted"}))
+def test_the_page_has_every_prefix_variable_and_setting(provider: str) -> None:
+    row = PROVIDERS[provider]
+    (named,) = re.findall(rf"^\|[^|]*\| `{provider}:` \|.*$", PAGE, re.MULTILINE)
+    for name in (row.extra, *row.variables, *row.optional):
+        assert f"`{name}`" in named
+    (settings,) = re.findall(rf"^\| `{provider}` \|(.*)\|$", PAGE, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", settings) == sorted(row.settings)
+
+
+def test_the_page_has_every_error_with_its_retries() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \|[^|]*\| (yes|no) \|", PAGE, re.MULTILINE))
+    kinds = {kind.__name__: kind for kind in errors.ProviderError.__subclasses__()}
+    assert rows == {
+        name: "yes" if errors.classify(kind).retry else "no"
+        for name, kind in kinds.items()
+        if kind.__module__ == errors.__name__
+    }

@@ -14,6 +14,7 @@ from pytest_aecbench.errors import (
     Overloaded,
     ProviderError,
     RateLimited,
+    Refused,
     ServerFailed,
 )
 from pytest_aecbench.providers import Model, ModelReply, ModelRequest, Usage
@@ -31,6 +32,8 @@ _RETRIED = (RateLimited, Overloaded, ServerFailed, ModelTimeout, ConnectionFaile
 _LONGEST_CALL_SEC = 600.0
 _FIRST_DELAY_SEC = 1.0
 _LONGEST_DELAY_SEC = 60.0
+# Of arguments; far below what Python's recursion allows, far above what a tool takes.
+_MAX_DEPTH = 64
 
 
 class DeadlineReached(Exception):  # noqa: N818  (a state)
@@ -203,21 +206,24 @@ class Caller:
 _T = TypeVar("_T")
 
 
-def _encodable(value: _T) -> _T:
-    """Return a reply that UTF-8 can carry, as it has to when it is sent back.
+def _encodable(value: _T, depth: int = _MAX_DEPTH) -> _T:
+    """Return a reply that UTF-8 can carry and that is not nested too deep to be sent back.
 
-    JSON can escape half a character, so a model could make the next request fail.
+    JSON can escape half a character, and a model can write any number of brackets; it must not be
+    able to make the next request fail, which would not be scored.
     """
+    if depth < 0:
+        raise Refused("the reply is nested too deep to be read")
     made: Any = value
     if isinstance(value, str):
         made = encodable(value)
     elif isinstance(value, Mapping):
-        made = {_encodable(key): _encodable(item) for key, item in value.items()}
+        made = {encodable(key): _encodable(item, depth - 1) for key, item in value.items()}
     elif isinstance(value, (list, tuple)):
-        made = type(value)(map(_encodable, value))
+        made = type(value)(_encodable(item, depth - 1) for item in value)
     elif is_dataclass(value) and not isinstance(value, type):
-        parts = {part.name: _encodable(getattr(value, part.name)) for part in fields(value)}
-        made = replace(value, **parts)
+        names = [part.name for part in fields(value)]
+        made = replace(value, **{name: _encodable(getattr(value, name), depth) for name in names})
     result: _T = made
     return result
 

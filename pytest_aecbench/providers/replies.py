@@ -69,7 +69,7 @@ def tool_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
     try:
         parsed = json.loads(raw or "{}") if isinstance(arguments, str) else arguments
-    except ValueError:
+    except (RecursionError, ValueError):
         parsed = None
     is_object = isinstance(parsed, dict)
     return ToolCall(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_aecbench.errors import Refused
 from pytest_aecbench.providers import faults
 
 if TYPE_CHECKING:
@@ -84,8 +85,12 @@ def ask(sdk: ModuleType, route: Route, timeout_sec: float, call: Callable[[], _M
 
 def reading(route: Route, read: Callable[[], _Made]) -> _Made:
     """Return what ``read`` finds in a reply; a torn or odd one is a failed connection."""
+    error: ProviderError
     try:
         return read()
+    except RecursionError:  # brackets are the model's own doing
+        error = Refused(f"{route.provider}: the reply is nested too deep to be read")
     except _ODD as odd:
         problem = f"the reply cannot be read: {type(odd).__name__}: {odd}"
-    raise faults.broken(route, problem)
+        error = faults.broken(route, problem)
+    raise error

@@ -215,6 +215,18 @@ def test_half_a_character_does_not_turn_a_zero_into_an_error(
     assert run(project, model)["evaluation"]["reward"] == 1
 
 
+@pytest.mark.parametrize("depth", [63, 400, 5000])
+@pytest.mark.parametrize("model", ["claude-deep", "gpt-4o-deep", "gpt-5-deep"])
+def test_brackets_do_not_turn_a_zero_into_an_error(
+    project: Project, server: ModelServer, model: str, depth: int
+) -> None:
+    deep = f'{{"command": {"[" * depth}{"]" * depth}}}'
+    server.scripts[model] = (solving()[1], Turn("deep", (Wish("bash", deep),)), solving()[2])
+    record = run(project, model)
+    assert record["evaluation"]["reward"] == 1
+    assert record["agent_result"]["end"] in ("submitted", "refusal")
+
+
 @pytest.mark.parametrize("harness", ["direct", "tool_loop"])
 def test_a_server_of_ones_own_needs_no_key(
     project: Project, monkeypatch: pytest.MonkeyPatch, harness: str

@@ -10,7 +10,15 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    names = ["plugin_load", "collection", "local_trials", "noop_trials", "makespan", "ledger"]
+    names = [
+        "plugin_load",
+        "collection",
+        "local_trials",
+        "noop_trials",
+        "makespan",
+        "ledger",
+        "model_turns",
+    ]
     if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
         names.append("docker_trials")
     for name in names:

@@ -16,6 +16,7 @@ from pytest_aecbench.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pytest_aecbench.ledger.checks import CheckRecord
     from pytest_aecbench.ledger.record import TrialRecord
 
 __all__ = ["RunResult", "evaluate", "execute", "pytest_command", "run"]
@@ -26,12 +27,13 @@ FULL = "full"
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a run: pytest's exit code and the record of every attempt."""
+    """The result of a run: pytest's exit code and the record of every attempt and check."""
 
     command: tuple[str, ...]
     exit_code: int
     experiment_id: str | None = None
     records: tuple[TrialRecord, ...] = ()
+    checks: tuple[CheckRecord, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -147,6 +149,7 @@ def execute(
     command: Sequence[str], *, directory: Path | None = None, stdout: IO[str] | None = None
 ) -> tuple[RunResult, str]:
     """Run a pytest command line and return what came of it, and what it said on stderr."""
+    from pytest_aecbench.ledger.checks import CheckRecord
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.plugin.handover import VARIABLE
 
@@ -165,7 +168,8 @@ def execute(
         text = said.read_text(encoding="utf-8", errors="replace")
     paths = (Path(data["directory"], f"{trial_id}.json") for trial_id in data.get("trial_ids", ()))
     records = tuple(TrialRecord.from_json(path.read_bytes()) for path in paths)
-    return RunResult(tuple(command), exit_code, data.get("experiment_id"), records), text
+    checks = tuple(CheckRecord(**check) for check in data.get("checks", ()))
+    return RunResult(tuple(command), exit_code, data.get("experiment_id"), records, checks), text
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:

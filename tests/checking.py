@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+
+from tests.tasks import write_indented
 
 VERIFY = """\
 import json, pathlib
@@ -50,12 +51,7 @@ SOUND = {
 
 def write_task(directory: Path, changes: Mapping[str, str | None] | None = None) -> Path:
     """Write the sound task with these files changed, or left out where None."""
-    for name, text in {**SOUND, **(changes or {})}.items():
-        if text is not None:
-            path = directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(textwrap.dedent(text))
-    return directory
+    return write_indented(directory, {**SOUND, **(changes or {})})
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,23 @@ from typing import Any
 
 import pytest
 
-__all__ = ["NIGHTLY", "REQUIRED", "Costs"]
+__all__ = ["NIGHTLY", "REQUIRED", "Costs", "at_night"]
 
 NIGHTLY = os.environ.get("AEC_NIGHTLY") == "1"
 REQUIRED = os.environ.get("AEC_REQUIRE") == "all"
-NAMED_OVER_SEC = 20.0
-FAILS_OVER_SEC = float(os.environ.get("AEC_SLOW_LIMIT", "60"))
+SLOW_SEC = float(os.environ.get("AEC_SLOW_LIMIT", "20"))
 # The key under which a worker tells what it deselected; xdist keeps that to the worker.
 LEFT = "aec_tests_left_to_the_night"
+
+
+def patience() -> float:
+    """Return how many times longer than alone a test may take: processes per processor."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def at_night(*values: Any, **options: Any) -> Any:
+    """Return parameters that are left to the night, where others are tried by day."""
+    return pytest.param(*values, marks=pytest.mark.nightly, **options)
 
 
 class Costs:
@@ -77,10 +86,11 @@ class Costs:
         self._waited_sec = 0.0
         self._own_sec = own_sec if report.when == "setup" else self._own_sec + own_sec
         marked = any(item.get_closest_marker(name) for name in ("slow", "nightly"))
-        if report.when != "call" or marked or self._own_sec < NAMED_OVER_SEC:
+        if report.when != "call" or marked or self._own_sec < SLOW_SEC:
             return report
         vars(report)["own_sec"] = self._own_sec
-        if report.passed and REQUIRED and not NIGHTLY and self._own_sec > FAILS_OVER_SEC:
+        too_long = self._own_sec > SLOW_SEC * patience()
+        if report.passed and REQUIRED and not NIGHTLY and too_long:
             report.outcome = "failed"
             report.longrepr = f"it took {self._own_sec:.0f} s; make it faster, or mark it slow"
         return report
@@ -92,6 +102,6 @@ class Costs:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._long:
-            terminalreporter.section(f"over {NAMED_OVER_SEC:.0f} s, and not marked slow")
+            terminalreporter.section(f"over {SLOW_SEC:.0f} s, and not marked slow")
         for own_sec, nodeid in sorted(self._long, reverse=True):
             terminalreporter.write_line(f"{own_sec:.0f} s  {nodeid}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tasks import write_indented
 
 VERIFY = """
 import json, pathlib
@@ -52,12 +53,7 @@ class Project:
             "solution/solve.sh": solve,
             **(files or {}),
         }
-        for name, text in contents.items():
-            if text is not None:
-                path = directory / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(textwrap.dedent(text))
-        return directory
+        return write_indented(directory, contents)
 
     def run(self, *args: str) -> pytest.RunResult:
         """Run pytest on the tasks in this project's mode."""

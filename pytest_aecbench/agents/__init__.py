@@ -60,9 +60,9 @@ class AgentLimits:
 
 @dataclass(frozen=True, slots=True)
 class AgentContext:
-    """What a trial gives its agent besides the task and the sandbox.
+    """The means that a trial gives its agent, besides the task and the sandbox.
 
-    ``meter`` has what calls to models have cost so far. ``cache_dir`` keeps the replies of models
+    ``meter`` counts the cost of calls to models. ``cache_dir`` keeps the replies of models
     (``--aec-cache-calls``), apart for each repetition.
     """
 

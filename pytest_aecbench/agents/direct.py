@@ -24,7 +24,7 @@ _WRITE_SEC = 60.0
 
 
 class DirectAgent(ModelAgent[DirectParameters]):
-    """Asks once. A reply that was cut by length is written all the same, and marked."""
+    """Asks once. A reply that was cut by length is still written, and marked."""
 
     parameters_model = DirectParameters
     prompt_version = DIRECT_VERSION

@@ -1,4 +1,4 @@
-"""What agents that call a model have in common: parameters, the model, its calls, their sum."""
+"""Agents that call a model: their parameters, their model, its calls and the sum of them."""
 
 from __future__ import annotations
 
@@ -73,25 +73,36 @@ class ModelAgent(Generic[_ParametersT]):
 
     def preflight(self, prices: Mapping[str, Price]) -> None:
         """Raise SettingsError unless the model can be called, as far as this machine can tell."""
-        check_route(self.route, self.spec.name)
-        if self.parameters.max_cost_usd is not None and find_price(self.route, prices) is None:
+        self.check_model(self.route, prices)
+
+    def check_model(self, route: Route, prices: Mapping[str, Price]) -> None:
+        """Raise SettingsError for a model that cannot be called, or not within a cost limit."""
+        check_route(route, self.spec.name)
+        if self.parameters.max_cost_usd is not None and find_price(route, prices) is None:
             raise SettingsError(
-                f"{self.spec.name}: parameters.max_cost_usd: the price of {self.route.model!r} is "
+                f"{self.spec.name}: parameters.max_cost_usd: the price of {route.model!r} is "
                 "not known; add it under [prices] in aec-bench.toml, or "
                 "pip install 'pytest-aecbench[prices]'"
             )
 
-    def caller(self, sandbox: Sandbox, limits: AgentLimits) -> Caller:
-        """Return what calls the model in this trial."""
+    def caller(
+        self,
+        sandbox: Sandbox,
+        limits: AgentLimits,
+        route: Route | None = None,
+        clock: Clock | None = None,
+    ) -> Caller:
+        """Return what calls the model in this trial, or another model on the same clock."""
+        route = route or self.route
         context = context_of(sandbox)
         cache = None
         if context.cache_dir is not None:
             cache = ReplyCache(context.cache_dir, context.repetition, context.trajectory.scrub)
         return Caller(
-            make_model(self.route),
-            Clock(limits.timeout_sec),
+            make_model(route),
+            clock or Clock(limits.timeout_sec),
             context.meter,
-            tariff=find_price(self.route, context.prices),
+            tariff=find_price(route, context.prices),
             cache=cache,
             max_wait_sec=self.parameters.max_wait_sec,
             max_retries=self.parameters.max_retries,

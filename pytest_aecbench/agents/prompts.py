@@ -1,4 +1,4 @@
-"""How a task is presented to a model; docs/agents.md shows it, and records name the version.
+"""Prompts: the way in which a task is presented to a model, under a version that records name.
 
 Change the version with every change of a text: results of two versions are not comparable.
 """
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.tasks.task import Task
 
 __all__ = [
+    "ADVISOR",
     "CUT_CALL",
     "DIRECT_VERSION",
     "IDLE",
@@ -26,7 +27,7 @@ TOOL_LOOP_VERSION = "tool_loop-1"
 DIRECT_VERSION = "direct-1"
 
 _TOOL_LOOP = """\
-You solve an engineering task in a Linux sandbox, by means of tools. Nobody answers questions: \
+You solve an engineering task in a Linux sandbox, by means of tools. There is no one to ask: \
 decide for yourself, and state the assumptions that matter in your answer.
 
 - The working directory is {workdir}.
@@ -41,6 +42,10 @@ which is graded. Reply with the content of that file and nothing else.
 
 IDLE = (
     "You called no tool. Go on with a tool; when the answer is written and checked, call `submit`."
+)
+ADVISOR = (
+    "You advise an agent that solves an engineering task in a sandbox. You see the last part of "
+    "its conversation and its question. Answer briefly: what is wrong, what to do next."
 )
 CUT_CALL = "not run: your reply was cut at its maximum length; write less in one call"
 

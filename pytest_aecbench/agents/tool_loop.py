@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import AgentLimits, AgentResult, context_of
+from pytest_aecbench.agents.advisor import Advisor
 from pytest_aecbench.agents.model_agent import ModelAgent, call_metadata
 from pytest_aecbench.agents.parameters import ToolLoopParameters
 from pytest_aecbench.agents.prompts import (
@@ -18,6 +18,7 @@ from pytest_aecbench.agents.prompts import (
     tool_loop_system,
     user_message,
 )
+from pytest_aecbench.agents.task_tools import TaskTool
 from pytest_aecbench.agents.tools import (
     SUBMIT,
     BadArgumentsError,
@@ -33,9 +34,13 @@ from pytest_aecbench.providers.calls import DeadlineReached
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_aecbench.agents.parameters import AdvisorParameters
     from pytest_aecbench.agents.trajectory import Trajectory
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.providers.calls import Call, Caller
+    from pytest_aecbench.providers.prices import Price
     from pytest_aecbench.tasks.task import Task
 
 __all__ = ["ToolLoopAgent"]
@@ -63,16 +68,28 @@ class ToolLoopAgent(ModelAgent[ToolLoopParameters]):
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Work on the task."""
         caller = self.caller(sandbox, limits)
-        with ExitStack() as stack:
-            tools = self._tools(sandbox)
-            loop = _Loop(self, task, limits, caller, tools, context_of(sandbox).trajectory)
-            del stack
-            end, error = loop.run()
+        messages: list[Message] = []
+        tools: list[Tool] = [Bash(sandbox), ReadFile(sandbox), WriteFile(sandbox)]
+        tools += (TaskTool(declared, sandbox) for declared in task.declared_tools)
+        if (advisor := self._advisor) is not None:
+            own = self.caller(sandbox, limits, self.route_to(advisor.model), caller.clock)
+            tools.append(Advisor(advisor, own, messages))
+        named = {tool.spec.name: tool for tool in tools}
+        trajectory = context_of(sandbox).trajectory
+        loop = _Loop(self, task, limits, caller, named, trajectory, messages)
+        end, error = loop.run()
         return self.result(caller, end, turns=loop.turn, error=error)
 
-    def _tools(self, sandbox: Sandbox) -> dict[str, Tool]:
-        tools: tuple[Tool, ...] = (Bash(sandbox), ReadFile(sandbox), WriteFile(sandbox))
-        return {tool.spec.name: tool for tool in tools}
+    def preflight(self, prices: Mapping[str, Price]) -> None:
+        """Raise SettingsError unless its models can be called."""
+        super().preflight(prices)
+        if (advisor := self._advisor) is not None:
+            self.check_model(self.route_to(advisor.model), prices)
+
+    @property
+    def _advisor(self) -> AdvisorParameters | None:
+        advisor = self.parameters.advisor
+        return advisor if advisor and advisor.enabled else None
 
 
 class _Ended(Exception):  # noqa: N818  (a state)
@@ -94,8 +111,8 @@ class _Loop:
     caller: Caller
     tools: dict[str, Tool]
     trajectory: Trajectory
+    messages: list[Message]
     turn: int = 0
-    messages: list[Message] = field(default_factory=list)
     idle: int = 0
     refusals: int = 0
 
@@ -103,6 +120,7 @@ class _Loop:
         """Return how the conversation ended."""
         self.system = tool_loop_system(self.agent.spec, self.task)
         self.specs = (*(tool.spec for tool in self.tools.values()), _SUBMIT)
+        self.trajectory.tools = self.specs
         asked = user_message(self.task)
         self.trajectory.add(
             "system", self.system, metadata={"tools": [spec.name for spec in self.specs]}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_aecbench.agents.images import BadImageError, read_image
 from pytest_aecbench.providers import Image, ToolSpec
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends.sandbox import Sandbox
 
 __all__ = [
-    "BUILT_IN",
     "SUBMIT",
     "BadArgumentsError",
     "Bash",
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 SUBMIT = "submit"
-BUILT_IN = ("bash", "read_file", "write_file", SUBMIT)
 # A model sees both ends of a longer output.
 MAX_OUTPUT_CHARS = 10_000
 MAX_COMMAND_BYTES = 100_000
 MAX_PATH_BYTES = 4096
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 # Where a file's content is uploaded, before the agent's user copies it to its place.
 _UPLOADED = "/logs/agent/.aecbench-write"
 
@@ -113,12 +113,12 @@ class Bash:
 
 
 class ReadFile:
-    """Reads a text file of the sandbox, or a part of it."""
+    """Reads a text file of the sandbox, a part of it, or an image."""
 
     spec = ToolSpec(
         "read_file",
-        "Read a text file. Long files are returned with the middle left out; use offset and limit "
-        "to read a part.",
+        "Read a text file, or look at a PNG, JPEG, GIF or WebP image. Long texts are returned with "
+        "the middle left out; use offset and limit to read a part.",
         {
             "type": "object",
             "properties": {
@@ -137,6 +137,8 @@ class ReadFile:
     def run(self, arguments: Mapping[str, Any], timeout_sec: float) -> ToolOutput:
         """Read the file."""
         path = path_argument(arguments)
+        if PurePosixPath(path).suffix.lower() in _IMAGES:
+            return self._image(path, timeout_sec)
         first = _count_argument(arguments, "offset", 1)
         last = first + limit - 1 if (limit := _count_argument(arguments, "limit", 0)) else "$"
         whole = (first, last) == (1, "$")
@@ -145,6 +147,13 @@ class ReadFile:
         if done.returncode != 0:
             return output_of(done, command)
         return ToolOutput(clipped(done.stdout) or "(the file is empty)", exit_code=0)
+
+    def _image(self, path: str, timeout_sec: float) -> ToolOutput:
+        try:
+            image = read_image(self._sandbox, path, timeout_sec)
+        except BadImageError as error:
+            return ToolOutput(str(error), is_error=True)
+        return ToolOutput(f"{path}, {image.media_type}", (image,), exit_code=0)
 
 
 class WriteFile:

@@ -7,18 +7,24 @@ format of Harbor's viewers.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from types import NoneType
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.host.files import open_regular
+from pytest_aecbench.providers import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from pytest_aecbench.host.secrets import Scrubber
+    from pytest_aecbench.providers import ToolSpec
 
 __all__ = ["FILE", "HEADER", "Entry", "Role", "Trajectory", "read_trajectory"]
 
@@ -35,8 +41,9 @@ class Entry:
     """One line of a trajectory; keys that say nothing are not written.
 
     ``turn`` counts the replies of the model, from 1. ``call_id`` joins a tool's result to its call.
-    ``metadata`` has what only some entries know: tokens, cost, waits, the reason why a model
-    stopped.
+    ``metadata`` has what only some entries know: of a reply its ``model``, its tokens under the
+    names of ``Usage``, ``cost_usd``, ``waited_sec``, ``stop`` and, if the provider shows it, the
+    ``reasoning``.
     """
 
     role: Role
@@ -54,6 +61,24 @@ class Entry:
     step: int = 0
     timestamp: str | None = None
 
+    @property
+    def usage(self) -> Usage:
+        """The tokens of a reply, as far as they are known."""
+        counts = {name: self.metadata.get(name) for name in Usage.__dataclass_fields__}
+        return Usage(**{name: count for name, count in counts.items() if isinstance(count, int)})
+
+    def number(self, name: str) -> float | None:
+        """Return a number of the metadata; None if it is not known."""
+        value = self.metadata.get(name)
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            return None
+        return float(value)
+
+    def text(self, name: str) -> str | None:
+        """Return a text of the metadata; None if it has none."""
+        value = self.metadata.get(name)
+        return value if value and isinstance(value, str) else None
+
     def to_json(self) -> dict[str, Any]:
         """Return the entry as it is written."""
         data = asdict(self)
@@ -63,14 +88,22 @@ class Entry:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Entry:
         """Read an entry; unknown keys are those of a newer version."""
-        known = cls.__dataclass_fields__
-        return cls(**{name: value for name, value in data.items() if name in known})
+        return cls(**{name: data[name] for name in _KINDS if data.get(name) is not None})
+
+
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("role", "content", "call_id", "tool_name", "command"), str),
+    **dict.fromkeys(("stdout", "stderr", "timestamp"), str),
+    **dict.fromkeys(("turn", "exit_code", "duration_ms", "step"), int),
+    **dict.fromkeys(("arguments", "metadata"), dict),
+}
 
 
 class Trajectory:
     """Collects the entries of one attempt; without a directory they are only followed.
 
-    ``follow`` gets each entry as soon as it is there, already without secrets.
+    ``tools`` are those that the agent has. ``follow`` gets each entry as soon as it is there,
+    already without secrets.
     """
 
     def __init__(
@@ -80,6 +113,7 @@ class Trajectory:
         follow: Callable[[Entry], object] | None = None,
     ) -> None:
         self.directory = directory
+        self.tools: tuple[ToolSpec, ...] = ()
         self._scrubber = scrubber
         self._follow = follow
         self._steps = 0
@@ -95,6 +129,11 @@ class Trajectory:
         if self._follow is not None:
             self._follow(entry)
         return entry
+
+    @property
+    def has_entries(self) -> bool:
+        """True if an entry was added."""
+        return self._steps > 0
 
     def scrub(self, data: Any) -> Any:
         """Return JSON-like data without secrets."""
@@ -133,16 +172,37 @@ class Trajectory:
             ) from None
 
 
-def read_trajectory(path: Path) -> Iterator[Entry]:
-    """Yield the entries of a ``trajectory.jsonl``; a line that was torn by a kill ends it."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
+def read_trajectory(
+    path: Path, report: Callable[[str], object] = lambda problem: None
+) -> Iterator[Entry]:
+    """Yield the entries of a ``trajectory.jsonl``; ``report`` is told of lines that are damaged.
+
+    A last line that was torn by a kill is not damage.
+
+    Raises:
+        OSError: the file cannot be read.
+
+    """
+    with io.TextIOWrapper(open_regular(path), "utf-8", "replace") as lines:
+        for number, line in enumerate(lines, 1):
             try:
                 data = json.loads(line)
-            except ValueError:
-                return
-            if isinstance(data, dict) and "role" in data:
+            except (ValueError, RecursionError):
+                data = None
+                if not line.endswith("\n"):
+                    return
+            if _is_entry(data):
                 yield Entry.from_json(data)
+            elif number > 1 or data != HEADER:
+                report(f"{path}: line {number} is not an entry of a trajectory")
+
+
+def _is_entry(data: Any) -> bool:
+    return (
+        isinstance(data, dict)
+        and data.get("role") in get_args(Role)
+        and all(isinstance(data.get(name), (kind, NoneType)) for name, kind in _KINDS.items())
+    )
 
 
 def _ends(text: str | None) -> str | None:

@@ -29,7 +29,9 @@ from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost, bounded
 from pytest_aecbench.backends.remote.options import read_options
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.backends.shared.launch import missing_image
+from pytest_aecbench.backends.shared.sandboxes import Sandboxes
+from pytest_aecbench.errors import BackendError, SandboxGone, SettingsError
 from pytest_aecbench.host.owner import LABEL_PREFIX
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
@@ -62,7 +64,7 @@ class DaytonaVendor:
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self._options = read_options(self.name, options or {}, OPTIONS)
-        self._sandboxes: dict[str, Any] = {}
+        self._sandboxes: Sandboxes[Any] = Sandboxes(self.name)
 
     @cached_property
     def _client(self) -> daytona.Daytona:
@@ -153,23 +155,14 @@ class DaytonaVendor:
             try:
                 sandbox = self._client.create(params, timeout=_START_SEC)
             except DaytonaNotFoundError:
-                raise LaunchError(
-                    f"daytona: snapshot {image_ref!r} does not exist; "
-                    "use the reference that build_environment returned"
-                ) from None
+                raise missing_image(self.name, image_ref, "snapshot") from None
         self._sandboxes[sandbox.id] = sandbox
         return str(sandbox.id)
-
-    def _sandbox(self, sandbox_id: str) -> Any:
-        try:
-            return self._sandboxes[sandbox_id]
-        except KeyError:
-            raise SandboxGone(f"daytona: sandbox {sandbox_id!r} was removed") from None
 
     def run(self, sandbox_id: str, command: str, timeout_sec: float) -> str:
         """Run a command; return stdout and stderr mixed."""
         with _translated("a command", dispatched=True):
-            done = self._sandbox(sandbox_id).process.exec(
+            done = self._sandboxes[sandbox_id].process.exec(
                 command, cwd="/", timeout=math.ceil(timeout_sec)
             )
         return str(done.result)
@@ -177,7 +170,7 @@ class DaytonaVendor:
     def write(self, sandbox_id: str, path: str, file: IO[bytes]) -> None:
         """Write a file."""
         with _translated("an upload", dispatched=True):
-            self._sandbox(sandbox_id).fs.upload_file_stream(
+            self._sandboxes[sandbox_id].fs.upload_file_stream(
                 cast("io.IOBase", file), path, timeout=_TRANSFER_SEC
             )
 
@@ -185,7 +178,7 @@ class DaytonaVendor:
         """Yield a file's content."""
         with _translated("a download", dispatched=True):
             try:
-                yield from self._sandbox(sandbox_id).fs.download_file_stream(
+                yield from self._sandboxes[sandbox_id].fs.download_file_stream(
                     path, timeout=_TRANSFER_SEC
                 )
             except DaytonaNotFoundError as error:

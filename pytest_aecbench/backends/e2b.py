@@ -26,6 +26,8 @@ from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.backends.remote.options import read_options
+from pytest_aecbench.backends.shared.launch import missing_image
+from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
 from pytest_aecbench.host.owner import LABEL_PREFIX
 from pytest_aecbench.tasks.digest import context_digest
@@ -64,7 +66,7 @@ class E2BVendor:
         # Our own retries last longer than the SDK's, and repeat only calls that are safe to repeat.
         connection: dict[str, Any] = {key: found[key] for key in _CONNECTION if key in found}
         self._client = e2b.E2B(**connection, **_no_retries())
-        self._sandboxes: dict[str, Any] = {}
+        self._sandboxes: Sandboxes[Any] = Sandboxes(self.name)
         self._sizes: dict[str, tuple[int | None, int | None]] = {}
 
     def check(self) -> str:
@@ -153,25 +155,16 @@ class E2BVendor:
                 )
             except e2b.SandboxException as error:
                 if error.status_code in (400, 404) and "template" in str(error).lower():
-                    raise LaunchError(
-                        f"e2b: template {image_ref!r} does not exist; "
-                        "use the reference that build_environment returned"
-                    ) from None
+                    raise missing_image(self.name, image_ref, "template") from None
                 raise
         self._sandboxes[sandbox.sandbox_id] = sandbox
         return str(sandbox.sandbox_id)
-
-    def _sandbox(self, sandbox_id: str) -> Any:
-        try:
-            return self._sandboxes[sandbox_id]
-        except KeyError:
-            raise SandboxGone(f"e2b: sandbox {sandbox_id!r} was removed") from None
 
     def run(self, sandbox_id: str, command: str, timeout_sec: float) -> str:
         """Run a command as root."""
         with _translated("a command", dispatched=True):
             try:
-                done = self._sandbox(sandbox_id).commands.run(
+                done = self._sandboxes[sandbox_id].commands.run(
                     command, user="root", cwd="/", timeout=timeout_sec
                 )
             except e2b.CommandExitException as error:
@@ -181,13 +174,15 @@ class E2BVendor:
     def write(self, sandbox_id: str, path: str, file: IO[bytes]) -> None:
         """Write a file as root."""
         with _translated("an upload", dispatched=True):
-            self._sandbox(sandbox_id).files.write(path, file, user="root")
+            self._sandboxes[sandbox_id].files.write(path, file, user="root")
 
     def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
         """Yield a file's content, read as root."""
         with _translated("a download", dispatched=True):
             try:
-                yield from self._sandbox(sandbox_id).files.read(path, format="stream", user="root")
+                yield from self._sandboxes[sandbox_id].files.read(
+                    path, format="stream", user="root"
+                )
             except e2b.FileNotFoundException:
                 raise FileNotFoundError(path) from None
 
@@ -195,7 +190,7 @@ class E2BVendor:
         """Return whether the sandbox itself answers."""
         with _translated("looking for a sandbox"):
             try:
-                return bool(self._sandbox(sandbox_id).is_running())
+                return bool(self._sandboxes[sandbox_id].is_running())
             except (SandboxNotFoundException, SandboxNotRunningException, SandboxGone):
                 return False
 

@@ -6,20 +6,27 @@ import hashlib
 import os
 import shutil
 import tempfile
+import warnings
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-import modal
-from modal import exception
+with warnings.catch_warnings():
+    # On Python 3.10, Modal warns at import that its next version drops it. The requirements keep
+    # the version that works, and a run with ``-W error`` must not end there.
+    warnings.simplefilter("ignore")
+    import modal
+    from modal import exception
 
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.backends.remote.options import read_options
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.backends.shared.launch import missing_image
+from pytest_aecbench.backends.shared.sandboxes import Sandboxes
+from pytest_aecbench.errors import BackendError, SandboxGone, SettingsError
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
 
@@ -55,7 +62,7 @@ class ModalVendor:
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self._options = read_options(self.name, options or {}, OPTIONS)
         self._images: dict[str, str] = {}
-        self._sandboxes: dict[str, Any] = {}
+        self._sandboxes: Sandboxes[Any] = Sandboxes(self.name)
 
     @cached_property
     def _client(self) -> Any:
@@ -152,18 +159,9 @@ class ModalVendor:
                     **chosen,
                 )
             except exception.NotFoundError:
-                raise LaunchError(
-                    f"modal: image {image_ref!r} does not exist; "
-                    "use the reference that build_environment returned"
-                ) from None
+                raise missing_image(self.name, image_ref) from None
         self._sandboxes[sandbox.object_id] = sandbox
         return str(sandbox.object_id)
-
-    def _sandbox(self, sandbox_id: str) -> Any:
-        try:
-            return self._sandboxes[sandbox_id]
-        except KeyError:
-            raise SandboxGone(f"modal: sandbox {sandbox_id!r} was removed") from None
 
     @contextmanager
     def _dispatched(self, sandbox_id: str, what: str) -> Iterator[None]:
@@ -187,7 +185,7 @@ class ModalVendor:
         """Run a command as root."""
         with self._dispatched(sandbox_id, "a command"):
             # Output is read as bytes, because invalid UTF-8 would end a text stream.
-            process = self._sandbox(sandbox_id).exec(
+            process = self._sandboxes[sandbox_id].exec(
                 "bash", "-c", command, timeout=int(timeout_sec), workdir="/", text=False
             )
             shown = process.stdout.read() + process.stderr.read()
@@ -200,7 +198,7 @@ class ModalVendor:
             shutil.copyfileobj(file, copy)
             copy.flush()
             with self._dispatched(sandbox_id, "an upload"):
-                self._sandbox(sandbox_id).filesystem.copy_from_local(copy.name, path)
+                self._sandboxes[sandbox_id].filesystem.copy_from_local(copy.name, path)
 
     def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
         """Yield a file's content."""
@@ -208,7 +206,7 @@ class ModalVendor:
             local = Path(directory) / "file"
             with self._dispatched(sandbox_id, "a download"):
                 try:
-                    self._sandbox(sandbox_id).filesystem.copy_to_local(path, local)
+                    self._sandboxes[sandbox_id].filesystem.copy_to_local(path, local)
                 except exception.SandboxFilesystemNotFoundError:
                     raise FileNotFoundError(path) from None
             with local.open("rb") as file:
@@ -218,7 +216,7 @@ class ModalVendor:
         """Return whether the control plane has the sandbox as running."""
         with _translated("looking for a sandbox"):
             try:
-                return self._sandbox(sandbox_id).poll() is None
+                return self._sandboxes[sandbox_id].poll() is None
             except (exception.NotFoundError, SandboxGone):
                 return False
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Finding", "NotApplicableError", "Problem"]
+from pytest_aecbench.ledger.checks import EXPLOITS
+
+__all__ = ["CHECKS", "Finding", "NotApplicableError", "Problem"]
 
 
 class NotApplicableError(Exception):
@@ -38,3 +40,23 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.message}\nhint: {self.hint}"
+
+
+# name -> (dotted path of a function that is called with the Rehearsal, the extra it needs)
+CHECKS: dict[str, tuple[str, str | None]] = {
+    "structure": ("pytest_aecbench.checks.files.structure", None),
+    "instruction": ("pytest_aecbench.checks.files.instruction", None),
+    "image": ("pytest_aecbench.checks.image.image", None),
+    "secrecy": ("pytest_aecbench.checks.secrecy.secrecy", None),
+    "leaks": ("pytest_aecbench.checks.leaks.leaks", None),
+    "solution": ("pytest_aecbench.checks.rewards.solution", None),
+    "empty": ("pytest_aecbench.checks.rewards.empty", None),
+    "golden_pass": ("pytest_aecbench.checks.rewards.golden_pass", None),
+    "golden_fail": ("pytest_aecbench.checks.rewards.golden_fail", None),
+    "deterministic": ("pytest_aecbench.checks.verifier.deterministic", None),
+    "offline": ("pytest_aecbench.checks.verifier.offline", None),
+    "timely": ("pytest_aecbench.checks.verifier.timely", None),
+    "writes": ("pytest_aecbench.checks.verifier.writes", None),
+    "malformed": ("pytest_aecbench.checks.malformed.malformed", None),
+    **dict.fromkeys(EXPLOITS, ("pytest_aecbench.checks.exploits.exploit", None)),
+}

@@ -6,12 +6,12 @@ import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_aecbench.agents.spec import AgentSpec
-from pytest_aecbench.checks import Finding, NotApplicableError, Problem
+from pytest_aecbench.checks import CHECKS, Finding, NotApplicableError, Problem
+from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import TaskError, VerifierError
 from pytest_aecbench.trials import stages
 
@@ -27,23 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Rehearsal", "agent_of", "run_check"]
 
-# The module of each check that is not an exploit; its function has the check's name.
-_HOMES = {
-    "structure": "files",
-    "instruction": "files",
-    "image": "image",
-    "secrecy": "secrecy",
-    "leaks": "leaks",
-    "solution": "rewards",
-    "empty": "rewards",
-    "golden_pass": "rewards",
-    "golden_fail": "rewards",
-    "deterministic": "verifier",
-    "offline": "verifier",
-    "timely": "verifier",
-    "writes": "verifier",
-    "malformed": "malformed",
-}
 _SOLVED = ("leaks", "solution", "deterministic", "offline", "timely", "writes", "malformed")
 _NO_REWARD = (
     "let the verifier write /logs/verifier/reward.json in every case; "
@@ -137,18 +120,13 @@ def run_check(name: str, rehearsal: Rehearsal) -> Finding | None:
         raise NotApplicableError("metadata.check_allow leaves it out")
     if name in _SOLVED and name != "solution" and rehearsal.task.solution_script is None:
         raise NotApplicableError("it needs a solution; check[solution] says what is missing")
+    check: Callable[[Rehearsal], Iterable[Problem]] = load_class(name, "--aec-check", CHECKS)
     try:
-        problems = list(_function(name)(rehearsal))
+        problems = list(check(rehearsal))
     except VerifierError as error:
         problems = [Problem(f"the verifier gave no reward: {error}", _NO_REWARD)]
     problems = [problem for problem in problems if not _is_allowed(name, problem, allowed)]
     return Finding(tuple(problems)) if problems else None
-
-
-def _function(name: str) -> Callable[[Rehearsal], Iterable[Problem]]:
-    module = import_module(f"pytest_aecbench.checks.{_HOMES.get(name, 'exploits')}")
-    found = getattr(module, name if name in _HOMES else "exploit")
-    return cast("Callable[[Rehearsal], Iterable[Problem]]", found)
 
 
 def _allowed(rehearsal: Rehearsal) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import typer
 from pytest_aecbench import __version__
 from pytest_aecbench.cli import config, dataset, init, ledger, report, task
 from pytest_aecbench.cli import run as running
+from pytest_aecbench.cli.doctor import doctor
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reap import reap
 
@@ -25,12 +26,13 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _say_version(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
         typer.echo(f"pytest-aecbench {__version__}")
         raise typer.Exit
-    config.load_environment()
+    context.obj = config.load_environment()
 
 
 app.command("init")(init.init)
@@ -48,5 +50,6 @@ app.add_typer(ledger.app, name="ledger")
 app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
 app.command("schema")(config.print_schema)
+app.command()(doctor)
 app.add_typer(images, name="images")
 app.command()(reap)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.settings.schema import NAMES, json_schema
 from pytest_aecbench.text import did_you_mean
 
+if TYPE_CHECKING:
+    from pytest_aecbench.documents.variables import DotEnv
+
 __all__ = ["app", "load_environment", "print_schema"]
 
 app = typer.Typer(help="Show settings, and set this user's defaults.", no_args_is_help=True)
@@ -20,13 +23,13 @@ app = typer.Typer(help="Show settings, and set this user's defaults.", no_args_i
 _Key = Annotated[str, typer.Argument(help="A setting, such as ledger_root.")]
 
 
-def load_environment() -> None:
+def load_environment() -> DotEnv:
     """Set the variables of the project's ``.env`` that the shell has not set."""
-    from pytest_aecbench.documents.variables import load_dotenv
+    from pytest_aecbench.documents.variables import DotEnv, load_dotenv
     from pytest_aecbench.settings.layers import find_root
 
-    if root := find_root(Path.cwd()):
-        load_dotenv(root)
+    root = find_root(Path.cwd())
+    return load_dotenv(root) if root else DotEnv()
 
 
 @app.command()
@@ -90,7 +93,7 @@ def _read() -> dict[str, str]:
 
 
 def _write(values: dict[str, str]) -> None:
-    from pytest_aecbench.host.files import whole
+    from pytest_aecbench.host.files import shown_path, whole
     from pytest_aecbench.settings.layers import user_file
 
     path = user_file()
@@ -102,7 +105,7 @@ def _write(values: dict[str, str]) -> None:
             file.write(f"{json.dumps(values, indent=2, ensure_ascii=False)}\n".encode())
     except (OSError, UnicodeEncodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise SettingsError(f"{path}: cannot be written, {reason.lower()}") from None
+        raise SettingsError(f"{shown_path(path)}: cannot be written, {reason.lower()}") from None
 
 
 def _print(values: dict[str, str], as_json: bool) -> None:

@@ -15,6 +15,7 @@ from pytest_aecbench.cli.console import (
     print_problem,
     project_settings,
 )
+from pytest_aecbench.host.files import shown_path
 
 if TYPE_CHECKING:
     from pytest_aecbench.datasets.manifest import Manifest
@@ -105,7 +106,7 @@ def create(
     base = tasks_root.relative_to(settings.root) if inside else Path(tasks_root.name)
     if not kept:
         raise SettingsError(
-            f"{name}: no task in {settings.shown(settings.tasks_root)} is selected; "
+            f"{name}: no task in {shown_path(settings.tasks_root)} is selected; "
             "a dataset needs at least one"
         )
     if checked:
@@ -121,7 +122,7 @@ def create(
         typer.echo(f"{manifest.ref}: {_count(len(tasks), 'task')}, {manifest.content_hash}")
         if left_out := len(selected) - len(kept):
             typer.echo(f"left out: {_count(left_out, 'held-out task')}; --holdout includes them")
-        typer.echo(f"in {settings.shown(path)}")
+        typer.echo(f"in {shown_path(path)}")
 
 
 @app.command("list")
@@ -142,7 +143,7 @@ def list_datasets(as_json: AsJson = False) -> None:
         print_json([_outline(manifest) for manifest in manifests])
         return
     if not manifests:
-        typer.echo(f"no datasets in {project_settings().shown(datasets.root)}")
+        typer.echo(f"no datasets in {shown_path(datasets.root)}")
     width = max((len(manifest.ref) for manifest in manifests), default=0)
     for manifest in manifests:
         about = manifest.description

@@ -23,6 +23,7 @@ STARTER = Path(__file__).with_name("starter")
 # Hidden files are stored under another name, so that no tool reads them as this project's own.
 HIDDEN = "dot-"
 PYTEST_INI = "pytest.ini"
+FIRST_RUN = "experiments/first-run.yaml"
 # The other files in which pytest looks for its configuration, and the pattern of a section.
 CONFIGURATIONS = {
     "pytest.toml": "",
@@ -40,7 +41,7 @@ def init(
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Start a project: settings, a working task, an experiment, a workflow for CI.
+    """Start a project: settings, a working task, experiments, a workflow for CI.
 
     Existing files are left unchanged.
 
@@ -73,7 +74,8 @@ def init(
     for name in existing:
         typer.echo(f"kept  {directory / name}, which exists")
     enter = f"cd {shlex.quote(str(directory))} && " if directory != Path() else ""
-    typer.echo(f"Try it: {enter}pytest{' tasks' if configured else ''}")
+    where = " tasks" if configured else ""
+    typer.echo(f"Try it: {enter}pytest{where} && aec-bench run --config {FIRST_RUN}")
 
 
 def _pytest_configuration(directory: Path) -> str | None:

@@ -15,11 +15,13 @@ from pytest_aecbench.cli.console import (
     AsJson,
     check_choices,
     print_json,
-    print_problem,
     print_table,
     project_settings,
 )
+from pytest_aecbench.cli.filters import Filters, with_filters
+from pytest_aecbench.cli.trajectory import print_trajectory
 from pytest_aecbench.errors import LedgerError, SettingsError
+from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
@@ -27,17 +29,9 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.ledger.record import TrialRecord
 
-__all__ = ["Dataset", "Domain", "Since", "app", "load"]
+__all__ = ["app"]
 
 app = typer.Typer(help="Experiments and the records of their trials.", no_args_is_help=True)
-
-Experiment = Annotated[str | None, typer.Option(help="Only this experiment.")]
-Agent = Annotated[str | None, typer.Option(help="Only this agent.")]
-Task = Annotated[str | None, typer.Option(help="Only tasks whose id matches, such as 'civil/*'.")]
-Domain = Annotated[str | None, typer.Option(help="Only this domain.")]
-Outcome = Annotated[str | None, typer.Option(help="Only passed, failed, error or unverified.")]
-Dataset = Annotated[str | None, typer.Option(help="Only trials of this NAME[@VERSION].")]
-Since = Annotated[str | None, typer.Option(help="Only trials begun since a date, or 7d, 12h, 30m.")]
 
 _FORMATS = ("csv", "jsonl")
 _KEY_WIDTH = 36
@@ -73,47 +67,20 @@ _COLUMNS = (
     "tokens_out",
     "tokens_cache_read",
     "tokens_cache_write",
+    "tokens_reasoning",
+    "calls",
+    "cached_calls",
     "usd",
+    "price_source",
+    "agent_end",
+    "turns",
 )
 
 
-def load(
-    experiment: str | None,
-    *,
-    agent: str | None = None,
-    task: str | None = None,
-    domain: str | None = None,
-    outcome: str | None = None,
-    dataset: str | None = None,
-    since: str | None = None,
-    where: str = "--experiment",
-) -> list[TrialRecord]:
-    """Return the records that the options select; print the files that contain none."""
-    from pytest_aecbench.ledger.query import OUTCOMES, Query, parse_since
-    from pytest_aecbench.ledger.store import Ledger
-    from pytest_aecbench.settings.resolve import find_experiment
-
-    check_choices([outcome] if outcome else (), OUTCOMES, "--outcome")
-    query = Query(
-        agent, task, domain, outcome, dataset, parse_since(since, "--since") if since else None
-    )
-    root = project_settings().ledger_root
-    chosen = find_experiment(root, experiment, where) if experiment else None
-    loaded = Ledger(root).load(chosen)
-    for problem in loaded.problems:
-        print_problem(f"{problem}; skipped")
-    return query.select(loaded.records)
-
-
 @app.command("list")
+@with_filters()
 def list_records(
-    experiment: Experiment = None,
-    agent: Agent = None,
-    task: Task = None,
-    domain: Domain = None,
-    outcome: Outcome = None,
-    dataset: Dataset = None,
-    since: Since = None,
+    filters: Filters,
     trials: Annotated[
         bool, typer.Option("--trials", help="Print a line per attempt, not per experiment.")
     ] = False,
@@ -123,22 +90,14 @@ def list_records(
 
     Example: aec-bench ledger list --trials --outcome error --since 7d
     """
-    records = load(
-        experiment,
-        agent=agent,
-        task=task,
-        domain=domain,
-        outcome=outcome,
-        dataset=dataset,
-        since=since,
-    )
+    records = filters.load()
     rows = list(_trial_rows(records) if trials else _experiment_rows(records))
     if as_json:
         print_json(rows)
     elif rows:
         print_table(list(rows[0]), (list(row.values()) for row in rows))
     else:
-        typer.echo(f"nothing in {project_settings().shown(project_settings().ledger_root)}")
+        typer.echo(f"nothing in {shown_path(project_settings().ledger_root)}")
 
 
 def _experiment_rows(records: Iterable[TrialRecord]) -> Iterator[dict[str, object]]:
@@ -178,13 +137,23 @@ def _trial_rows(records: Iterable[TrialRecord]) -> Iterator[dict[str, object]]:
 @app.command()
 def show(
     trial: Annotated[str, typer.Argument(help="A trial's id, or the beginning of one.")],
+    trajectory: Annotated[
+        bool, typer.Option("--trajectory", help="Show what the agent did, turn by turn.")
+    ] = False,
+    turn: Annotated[
+        int | None, typer.Option(min=0, help="Only this turn, whole; 0 is the task.")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the entries as JSON lines.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show everything about one attempt of a trial, and the paths of its files.
 
-    Example: aec-bench ledger show 3f0c9a52
+    Example: aec-bench ledger show 3f0c9a52 --trajectory --turn 2
     """
     record, path = _find(trial)
+    if trajectory or raw or turn is not None:
+        print_trajectory(record, turn=turn, raw=raw, as_json=as_json)
+        return
     if as_json:
         print_json(record.model_dump(mode="json"))
         return
@@ -192,7 +161,7 @@ def show(
     for key, value in _flat(record.model_dump(mode="json", exclude={"outputs"})):
         _print_pair(key, value)
     outputs = record.outputs
-    _print_pair("record", settings.shown(path))
+    _print_pair("record", shown_path(path))
     if outputs.output_path:
         _print_pair("output", outputs.output_path)
     for file in outputs.files:
@@ -221,7 +190,7 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
     ]
     if not prefix or not found:
         raise SettingsError(
-            f"TRIAL: {prefix!r} is not a trial in {root}; "
+            f"TRIAL: {prefix!r} is not a trial in {shown_path(root)}; "
             "'aec-bench ledger list --trials' lists them"
         )
     if len(found) > 1:
@@ -231,7 +200,7 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
         return TrialRecord.from_json(read_regular(found[0], MAX_RECORD_BYTES)), found[0]
     except (LedgerError, OSError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise LedgerError(f"{found[0]}: {reason}") from None
+        raise LedgerError(f"{shown_path(found[0])}: {reason}") from None
 
 
 def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -246,14 +215,9 @@ def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, obje
 
 
 @app.command("export")
+@with_filters()
 def export_records(
-    experiment: Experiment = None,
-    agent: Agent = None,
-    task: Task = None,
-    domain: Domain = None,
-    outcome: Outcome = None,
-    dataset: Dataset = None,
-    since: Since = None,
+    filters: Filters,
     output_format: Annotated[
         str, typer.Option("--format", help="jsonl (whole records) or csv (a row for each).")
     ] = "jsonl",
@@ -267,15 +231,7 @@ def export_records(
     Example: aec-bench ledger export --experiment nightly --format csv -o nightly.csv
     """
     check_choices([output_format], _FORMATS, "--format")
-    records = load(
-        experiment,
-        agent=agent,
-        task=task,
-        domain=domain,
-        outcome=outcome,
-        dataset=dataset,
-        since=since,
-    )
+    records = filters.load()
     text = io.StringIO(newline="")
     if output_format == "csv" and not as_json:
         _write_csv(text, records)
@@ -323,6 +279,8 @@ def _csv_row(record: TrialRecord) -> dict[str, object]:
         "passed": evaluation.passed,
         "error_cause": evaluation.error.cause if evaluation.error else None,
         "agent_status": record.agent_result.status if record.agent_result else None,
+        "agent_end": record.agent_result.end if record.agent_result else None,
+        "turns": record.agent_result.turns if record.agent_result else None,
         "started_at": timing.started_at.isoformat(),
         "finished_at": timing.finished_at.isoformat(),
         "duration_sec": (timing.finished_at - timing.started_at).total_seconds(),

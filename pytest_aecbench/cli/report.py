@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_table
-from pytest_aecbench.cli.ledger import Dataset, Domain, Since, load
+from pytest_aecbench.cli.filters import Filters, with_filters
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ExperimentName = Annotated[str, typer.Argument(help="An experiment's id, or 'lat
 
 
 def _records(experiment: str) -> list[TrialRecord]:
-    if records := load(experiment, where="EXPERIMENT"):
+    if records := Filters(experiment).load("EXPERIMENT"):
         return records
     raise SettingsError(f"EXPERIMENT: {experiment!r} has no records; name one that has")
 
@@ -79,13 +79,9 @@ def summary(
 
 
 @app.command("leaderboard")
+@with_filters("experiment", "dataset", "domain", "since")
 def rank_agents(
-    experiment: Annotated[
-        str | None, typer.Option(help="Only this experiment (default: all).")
-    ] = None,
-    dataset: Dataset = None,
-    domain: Domain = None,
-    since: Since = None,
+    filters: Filters,
     by: Annotated[
         list[str] | None,
         typer.Option(metavar="WHAT", help="Also by domain or difficulty; repeat it for both."),
@@ -115,7 +111,7 @@ def rank_agents(
     check_choices(by or (), tuple(_GROUPS), "--by")
     if k is not None and k < 1:
         raise SettingsError(f"--k: {k!r} is not valid; use a whole number from 1")
-    records = load(experiment, domain=domain, dataset=dataset, since=since)
+    records = filters.load()
     board = leaderboard(records, holdout=holdout, k=k)
     groups = sorted(set(by or ()))
     if as_json or output_format == "json":

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from functools import wraps
-from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from typer.core import TyperCommand
 
 from pytest_aecbench.cli.console import AsJson, print_json
+from pytest_aecbench.cli.groups import option, option_group
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.settings.table import OPTIONS, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from inspect import Parameter
 
     from pytest_aecbench.api import RunResult
 
@@ -62,26 +62,13 @@ _NOT_FOR_EVALUATION = {
 def _with_settings(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each row of the table of settings, as ``settings``."""
     rows = [row for row in OPTIONS if row.name not in left_out]
+    parameters = [_option(row) for row in rows]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def called(**given: Any) -> None:
-            # None and False leave an option out.
-            settings = {str(row.option)[6:]: given.pop(_parameter(row)) for row in rows}
-            command(**given, settings=settings)
+    def gather(values: dict[str, Any]) -> dict[str, Any]:
+        # None and False leave an option out.
+        return {str(row.option)[6:]: values[_parameter(row)] for row in rows}
 
-        hints = get_type_hints(command, include_extras=True)
-        own = [
-            parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
-            for name, parameter in signature(command).parameters.items()
-            if name != "settings"
-        ]
-        parameters = [*own, *map(_option, rows)]
-        called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-        called.__annotations__ = {each.name: each.annotation for each in parameters}
-        return called
-
-    return decorate
+    return option_group("settings", parameters, gather)
 
 
 def _parameter(row: Setting) -> str:
@@ -92,10 +79,9 @@ def _option(row: Setting) -> Parameter:
     about = row.help.replace("`", "").replace("--aec-", "--")
     help_text = f"{about[:1].upper()}{about[1:]}."
     kind: Any = bool if row.metavar is None else list[str] | None if row.repeats else str | None
-    option = typer.Option(f"--{row.short}", metavar=row.metavar, help=help_text)
+    about_option = typer.Option(f"--{row.short}", metavar=row.metavar, help=help_text)
     default = False if row.metavar is None else None
-    name, annotation = _parameter(row), Annotated[kind, option]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return option(_parameter(row), Annotated[kind, about_option], default)
 
 
 @_with_settings()

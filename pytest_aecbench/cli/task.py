@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +14,9 @@ from pytest_aecbench.cli.console import AsJson, print_json
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+
+    from pytest_aecbench.ledger.checks import CheckRecord
 
 __all__ = ["app"]
 
@@ -26,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 _FIELD = "--output-field"
+_NOTHING_SELECTED = 5
 
 
 @app.command()
@@ -145,15 +146,6 @@ def _with_copies(root: Path, name: str) -> list[Path]:
 _OUTCOMES = ("passed", "failed", "error", "skipped")
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    task: str
-    check: str
-    outcome: str
-    message: str
-    hint: str
-
-
 @app.command()
 def validate(
     paths: Annotated[list[Path], typer.Argument(help="Tasks, or directories of tasks.")],
@@ -178,7 +170,7 @@ def validate(
     counts = Counter(one.outcome for one in found)
     is_sound = not counts["failed"] and not counts["error"]
     if as_json:
-        print_json({"sound": is_sound, "checks": [asdict(one) for one in found]})
+        print_json({"sound": is_sound, "checks": [_as_data(one) for one in found]})
     else:
         for one in found:
             typer.echo(_line(one))
@@ -186,48 +178,35 @@ def validate(
     raise typer.Exit(0 if is_sound else 1)
 
 
-def _run(arguments: Sequence[str]) -> list[_Checked]:
-    """Run pytest and return the checks from its JUnit report."""
-    with tempfile.TemporaryDirectory() as directory:
-        report = Path(directory, "junit.xml")
-        ended = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", *arguments, f"--junitxml={report}"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        found = list(_read(report)) if report.is_file() else []
-    if ended.returncode not in (0, 1):
-        lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines() or ["gave no reason"]
-        if found or ended.returncode != 5:
-            raise SettingsError(f"pytest: {lines[-1].removeprefix('ERROR: ')}")
-    if not found:
+def _run(arguments: Sequence[str]) -> tuple[CheckRecord, ...]:
+    """Run pytest without showing it, and return the records of its checks."""
+    from pytest_aecbench.api import execute
+
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stdout:
+        command = [sys.executable, "-m", "pytest", "-q", *arguments]
+        result, said = execute(command, stdout=stdout)
+        stdout.seek(0)
+        shown = said.strip() or stdout.read().strip()
+    if result.exit_code not in (0, 1) and (result.checks or result.exit_code != _NOTHING_SELECTED):
+        lines = shown.splitlines() or ["gave no reason"]
+        raise SettingsError(f"pytest: {lines[-1].removeprefix('ERROR: ')}")
+    if not result.checks:
         raise SettingsError(f"{arguments[0]}: contains no task; a task has a task.toml")
-    return found
+    return result.checks
 
 
-def _read(report: Path) -> Iterator[_Checked]:
-    from xml.etree import ElementTree
-
-    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314  (our own file)
-        about = {one.get("name", ""): one.get("value", "") for one in case.iter("property")}
-        name = case.get("name", "")
-        if "aec.check" not in about and not name.startswith("check["):
-            continue
-        told = next((part for part in case if part.tag in ("failure", "error", "skipped")), None)
-        message = told.get("message", "") if told is not None else ""
-        yield _Checked(
-            task=about.get("aec.task", case.get("classname", "")),
-            check=about.get("aec.check", name.removeprefix("check[").rstrip("]")),
-            outcome=about.get("aec.outcome", "error"),  # a process that died reports nothing
-            message=message.partition("\nhint: ")[0],
-            hint=about.get("aec.hint", ""),
-        )
+def _as_data(one: CheckRecord) -> dict[str, str]:
+    return {
+        "task": one.task_id,
+        "check": one.check,
+        "outcome": one.outcome,
+        "message": one.message,
+        "hint": one.hint,
+    }
 
 
-def _line(one: _Checked) -> str:
-    what = f"{one.outcome.upper():7} {one.task} {one.check}"
+def _line(one: CheckRecord) -> str:
+    what = f"{one.outcome.upper():7} {one.task_id} {one.check}"
     if one.message:
         what += f": {'; '.join(one.message.splitlines())}"
     return f"{what}\n        hint: {one.hint}" if one.hint else what

@@ -14,7 +14,7 @@ from pytest_aecbench.datasets.drift import drift
 from pytest_aecbench.datasets.names import DatasetRef
 from pytest_aecbench.datasets.store import MANIFEST_FILE, Datasets
 from pytest_aecbench.errors import SettingsError, TaskError
-from pytest_aecbench.host.files import open_regular
+from pytest_aecbench.host.files import open_regular, shown_path
 from pytest_aecbench.tasks.task import Task, is_task
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ def _new_tasks(manifest: Manifest, tasks_root: Path) -> dict[str, TaskEntry]:
                 break
             if is_task(directory):
                 said = changes[task_id] if directory == tasks_root / task_id else "is a task"
-                raise SettingsError(f"{directory}: {said}; move it away")
+                raise SettingsError(f"{shown_path(directory)}: {said}; move it away")
             if directory.is_symlink() or not directory.is_dir():
-                raise SettingsError(f"{directory}: is not a directory; move it away")
+                raise SettingsError(f"{shown_path(directory)}: is not a directory; move it away")
         else:
-            raise SettingsError(f"{directory}: exists and is not a task; move it away")
+            raise SettingsError(f"{shown_path(directory)}: exists and is not a task; move it away")
     return new
 
 

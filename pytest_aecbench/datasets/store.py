@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.datasets.names import NAME, DatasetRef, check_version, parse_ref, precedence
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.host.files import read_regular
+from pytest_aecbench.host.files import read_regular, shown_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,9 @@ class Datasets:
         known = [DatasetRef(ref.name, version) for version in versions] or self.refs()
         names = ", ".join(map(str, known[-_LISTED:]))
         there_are = f"there are {names}" if names else "make one with 'aec-bench dataset create'"
-        raise SettingsError(f"{where}: {text!r} is not a dataset in {self.root}; {there_are}")
+        raise SettingsError(
+            f"{where}: {text!r} is not a dataset in {shown_path(self.root)}; {there_are}"
+        )
 
     def path(self, ref: DatasetRef) -> Path:
         """Return the path of the dataset's manifest."""
@@ -79,17 +81,18 @@ class Datasets:
         try:
             return read_regular(path, MAX_MANIFEST_BYTES)
         except OSError as error:
-            raise SettingsError(f"{path}: cannot be read, {error.strerror}") from None
+            raise SettingsError(f"{shown_path(path)}: cannot be read, {error.strerror}") from None
 
     def load(self, ref: DatasetRef) -> Manifest:
         """Return the dataset's manifest, checked."""
         from pytest_aecbench.datasets.manifest import Manifest
 
         path = self.path(ref)
-        manifest = Manifest.from_json(self.read(ref), str(path))
+        manifest = Manifest.from_json(self.read(ref), shown_path(path))
         if manifest.ref != str(ref):
             raise SettingsError(
-                f"{path}: belongs to {manifest.ref}; move it to {manifest.ref}'s directory"
+                f"{shown_path(path)}: belongs to {manifest.ref}; "
+                f"move it to {manifest.ref}'s directory"
             )
         return manifest
 
@@ -110,7 +113,8 @@ class Datasets:
                 raise SettingsError(
                     f"{manifest.ref}: exists already and never changes; use another version"
                 ) from None
-            raise SettingsError(f"{directory}: cannot be written, {error.strerror}") from None
+            where = shown_path(directory)
+            raise SettingsError(f"{where}: cannot be written, {error.strerror}") from None
         finally:
             shutil.rmtree(staged, ignore_errors=True)
         return directory / MANIFEST_FILE
@@ -123,4 +127,4 @@ def _directories(root: Path) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise SettingsError(f"{root}: cannot be read, {error.strerror}") from None
+        raise SettingsError(f"{shown_path(root)}: cannot be read, {error.strerror}") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.host.files import read_text
+from pytest_aecbench.host.files import read_text, shown_path
 from pytest_aecbench.host.secrets import names_credential
 
 __all__ = ["DotEnv", "expand", "expand_in", "load_dotenv"]
@@ -54,7 +54,7 @@ def load_dotenv(root: Path) -> DotEnv:
             os.environ[name] = value
         except (ValueError, OSError):
             right = "use NAME=VALUE without NUL characters"
-            raise SettingsError(f"{path}: {name!r} cannot be set; {right}") from None
+            raise SettingsError(f"{shown_path(path)}: {name!r} cannot be set; {right}") from None
         added.append(name)
     secret = (name for name in values if names_credential(name) or not _OPEN.search(name))
     return DotEnv(tuple(added), tuple(secret))

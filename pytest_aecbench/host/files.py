@@ -45,7 +45,11 @@ def shared_directory(name: str = "") -> Path:
 
 
 def shown_path(path: Path) -> str:
-    """Return the path as a person would write it: from the working directory, or from home."""
+    """Return the path as a person would write it: from the working directory, or from home.
+
+    Every message about a project's files shows paths in this way. Errors of infrastructure name
+    the whole path, because they are also read in records, elsewhere.
+    """
     with suppress(OSError, ValueError):
         return str(path.relative_to(Path.cwd()))
     with suppress(RuntimeError, ValueError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.errors import LedgerError, SettingsError
+from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.ledger.identity import agent_key, final_attempts
 from pytest_aecbench.plugin.state import settings_of, state_of
 
@@ -138,7 +139,7 @@ def stored_record(config: pytest.Config, trial: Trial) -> TrialRecord | None:
     try:
         return TrialRecord.from_json(path.read_bytes())
     except OSError as error:
-        raise LedgerError(f"{settings.shown(path)}: cannot be read; {error.strerror}") from None
+        raise LedgerError(f"{shown_path(path)}: cannot be read; {error.strerror}") from None
 
 
 def check(trial: Trial) -> None:
@@ -148,7 +149,7 @@ def check(trial: Trial) -> None:
         return
     trial.phase = "wait"
     workspace = _directory(trial, record) / "workspace"
-    where = trial.settings.shown(workspace)
+    where = shown_path(workspace)
     if record.agent_result is None:
         cause = record.evaluation.error.cause if record.evaluation.error else "unknown"
         raise LedgerError(f"{where}: its agent never finished ({cause}); run the trial again")

@@ -26,16 +26,17 @@ def check_follow(config: pytest.Config) -> None:
 
 
 def follower(config: pytest.Config) -> Callable[[Entry], object] | None:
-    """Return what prints the entries of a trajectory; None if nobody follows."""
+    """Return what prints the entries of a trajectory; None without a reader."""
     shown = config.getoption("capture") == "no" or settings_of(config).follow
     if is_worker(config) or not shown:
         return None
-    from pytest_aecbench.reports.trajectory import Follower
+    from pytest_aecbench.reports.trajectory import Follower, Style
 
+    terminal = config.get_terminal_writer()
     capture = config.pluginmanager.getplugin("capturemanager")
 
     def write(text: str) -> None:
         with capture.global_and_fixture_disabled():
             print(text, flush=True)
 
-    return Follower(write)
+    return Follower(write, Style(terminal.fullwidth, terminal.hasmarkup))

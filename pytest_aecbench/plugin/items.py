@@ -187,6 +187,7 @@ class CheckItem(SandboxItem):
     """One check of one task; it runs as a trial does and is not scored."""
 
     outcome: str | None = None
+    record: dict[str, str | int] | None = None
     _directory: Path | None = None
 
     @property

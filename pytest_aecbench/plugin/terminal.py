@@ -49,13 +49,14 @@ def pytest_terminal_summary(
     if not trials:
         return
     # Imported here because a run without trials has no use for it.
+    from pytest_aecbench.host.files import shown_path
     from pytest_aecbench.reports.text import summary_lines
 
     settings = settings_of(config)
     terminalreporter.section(f"aec: {settings.experiment_id}")
     for line in summary_lines(trials, results.wall_sec):
         terminalreporter.write_line(line)
-    terminalreporter.write_line(f"records in {settings.shown(settings.experiment_ledger)}")
+    terminalreporter.write_line(f"records in {shown_path(settings.experiment_ledger)}")
     if settings.keep != "none":
         _say_what_is_kept(terminalreporter)
 

@@ -46,7 +46,7 @@ class Budget:
             yield
 
     def pause(self, seconds: float, *, fewer: bool) -> None:
-        """Let nobody ask before so many seconds from now; ``fewer`` halves what is in flight."""
+        """Let all requests wait for so many seconds; ``fewer`` halves how many are in flight."""
         until = time.time() + min(seconds, _LONGEST_PAUSE_SEC)
         if until > self._paused_until():
             with suppress(OSError), whole(self._file, durable=False) as file:

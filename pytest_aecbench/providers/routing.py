@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +14,6 @@ from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pytest_aecbench.providers import Model
 
 __all__ = [
@@ -32,8 +31,9 @@ __all__ = [
 class Provider(NamedTuple):
     """A provider: its class, its SDK with the extra that installs it, and its variables.
 
-    ``variables`` are those that it needs, each with the setting that takes its place. ``settings``
-    are the keys that ``client.settings`` may have.
+    ``variables`` are those that it needs, each with the setting that takes its place; where
+    ``own_server`` is set, it needs none. ``settings`` are the keys that ``client.settings`` may
+    have.
     """
 
     path: str
@@ -42,6 +42,7 @@ class Provider(NamedTuple):
     variables: Mapping[str, str | None] = {}
     optional: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    own_server: str | None = None
 
 
 _OPENAI_SETTINGS = ("api", "api_key", "base_url", "headers", "max_in_flight")
@@ -87,6 +88,7 @@ PROVIDERS: dict[str, Provider] = {
         {"OPENAI_API_KEY": "api_key"},
         ("OPENAI_BASE_URL",),
         _OPENAI_SETTINGS,
+        own_server="base_url",
     ),
     "scripted": Provider("pytest_aecbench.providers.scripted.ScriptedModel"),
     "together": Provider(
@@ -166,10 +168,13 @@ def _guess(name: str) -> str | None:
 def missing(provider: str, settings: Mapping[str, Any] | None = None) -> list[str]:
     """Return the variables that the provider needs and that nothing supplies."""
     row = PROVIDERS[provider]
+    given = settings or {}
+    if row.own_server and given.get(row.own_server):
+        return []
     return [
         variable
         for variable, setting in row.variables.items()
-        if not (settings or {}).get(setting or "") and not os.environ.get(variable, "").strip()
+        if not given.get(setting or "") and not os.environ.get(variable, "").strip()
     ]
 
 
@@ -180,6 +185,11 @@ def check_route(route: Route, where: str) -> None:
         if key not in row.settings:
             right = did_you_mean(key, row.settings) if row.settings else "leave it out"
             raise SettingsError(f"{where}: client.settings.{key}: unknown key; {right}")
+    if not isinstance(headers := route.settings.get("headers") or {}, Mapping):
+        raise SettingsError(
+            f"{where}: client.settings.headers: {type(headers).__name__} instead of a table; "
+            "write each header as 'name: value'"
+        )
     if absent := missing(route.provider, route.settings):
         keys = " and ".join(absent)
         verb = "are" if len(absent) > 1 else "is"

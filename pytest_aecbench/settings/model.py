@@ -106,10 +106,6 @@ class Settings:
         """Where this experiment's records go."""
         return self.ledger_root / self.experiment_id
 
-    def shown(self, path: Path) -> str:
-        """Return the path as a person in the project would write it."""
-        return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
-
     def task_id(self, task_dir: Path) -> str:
         """Return the task's path below the tasks root, or below the project where it is not."""
         for base in (self.tasks_root, self.root):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.spec import pinned_script
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.ledger.store import Ledger, check_experiment_id
 from pytest_aecbench.settings.model import Settings, backend_options
 from pytest_aecbench.settings.table import LATEST, TABLE, Setting
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_experiment", "resolve"]
 
-# What a setting means that nobody has given, where it is not None.
+# The values of settings that were not given, where they are not None.
 _ABSENT: dict[str, object] = {"checks": (), "prices": {}}
 _SELECTION = ("include_patterns", "exclude_patterns", "domains", "difficulties", "lifecycle")
 
@@ -157,7 +158,7 @@ def find_experiment(ledger_root: Path, wanted: str, where: str) -> str:
     if wanted not in known:
         what = "no experiment" if wanted == LATEST else f"{wanted!r} is not an experiment"
         raise SettingsError(
-            f"{where}: {what} in {ledger_root}; use one of "
+            f"{where}: {what} in {shown_path(ledger_root)}; use one of "
             f"{', '.join(known[-5:]) or 'those of earlier runs, of which there are none'}"
         )
     return wanted

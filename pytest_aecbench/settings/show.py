@@ -65,7 +65,9 @@ def _plain(settings: Settings, name: str) -> object:
         return str(value)
     if name == "gate":
         return settings.given["gate"][0] if value else None
-    return settings.shown(value) if isinstance(value, Path) else value
+    if isinstance(value, Path) and value.is_relative_to(settings.root):
+        return str(value.relative_to(settings.root))  # as a configuration file names it
+    return str(value) if isinstance(value, Path) else value
 
 
 def table(settings: Settings) -> str:

@@ -107,7 +107,7 @@ class Task:
 
     @property
     def system_prompt(self) -> str | None:
-        """What the task adds to a model's system prompt: its ``system.md``, if it has one."""
+        """The task's part of a model's system prompt: its ``system.md``, if it has one."""
         path = self.path / SYSTEM_FILE
         if not os.path.lexists(path):
             return None

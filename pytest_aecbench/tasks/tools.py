@@ -29,8 +29,8 @@ __all__ = [
     "tool_files",
 ]
 
-# The tools that model agents have anyway.
-BUILT_IN = ("bash", "read_file", "write_file", "submit")
+# The tools that model agents have anyway, or may have.
+BUILT_IN = ("ask_advisor", "bash", "read_file", "submit", "write_file")
 # The names that every model provider takes.
 TOOL_NAME = "[A-Za-z_][A-Za-z0-9_-]{0,63}"
 # The schema of an object with any content; some providers insist on ``properties``.

@@ -7,7 +7,14 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.agents import Agent, AgentContext, AgentLimits, AgentResult
+from pytest_aecbench import __version__
+from pytest_aecbench.agents import (
+    MODEL_AGENTS,
+    Agent,
+    AgentContext,
+    AgentLimits,
+    AgentResult,
+)
 from pytest_aecbench.agents.stored import MARKER
 from pytest_aecbench.agents.trajectory import Trajectory
 from pytest_aecbench.backends import ComputeBackend, Limits, accepts_limits
@@ -96,19 +103,45 @@ def attempt(
     phase = "agent" if trial.evaluates is None else "launch"
     with _evidence_kept(trial, sandbox), trial.timed(phase):
         limits = AgentLimits.of(trial.agent.parameters, trial.agent_timeout_sec)
-        sandbox.context = context = agent_context(trial, follow)
+        sandbox.context = context = _agent_context(trial, follow)
+        echo = sandbox.echo
+        if follow is not None and trial.agent.harness in MODEL_AGENTS:
+            sandbox.echo = None  # its commands are followed as entries of its trajectory
         try:
             return agent.run(trial.task, sandbox, limits)
         except BaseException:
-            # What was spent before an error is spent all the same.
+            # Money that was spent before the error belongs to the record.
             if context.meter.calls:
                 trial.agent_result = AgentResult.metered(context.meter, status="failed")
             raise
         finally:
-            context.trajectory.close()
+            sandbox.echo = echo
+            _end_trajectory(trial, context.trajectory)
 
 
-def agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None) -> AgentContext:
+def _end_trajectory(trial: Trial, trajectory: Trajectory) -> None:
+    """Close the trajectory and write it in the format of other viewers, too."""
+    from pytest_aecbench.agents.atif import write_atif
+
+    trajectory.close()
+    if not trajectory.has_entries:
+        return
+    agent = trial.agent
+    try:
+        write_atif(
+            trial.agent_dir,
+            agent.name,
+            __version__,
+            agent.model,
+            session_id=trial.trial_id,
+            tools=trajectory.tools,
+            extra={"harness": agent.harness, "task": trial.task.task_id},
+        )
+    except LedgerError as error:  # no reason to lose the trial as well
+        trial.warnings.append(str(error))
+
+
+def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None) -> AgentContext:
     """Return what the trial gives its agent besides the task and the sandbox."""
     settings = trial.settings
     return AgentContext(

@@ -11,7 +11,7 @@ import pytest
 from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.backends.sandbox import Sandbox
 from pytest_aecbench.tasks.task import Task
-from tests.unit.test_task import write_task, write_tree
+from tests.tasks import write_least, write_tree
 
 MakeTask = Callable[..., Task]
 Mode = Literal["auto", "namespaces", "rewriting"]
@@ -42,7 +42,7 @@ def make_task(tmp_path: Path, sandbox: Sandbox) -> MakeTask:
 
     def make(toml: str = "", tools: dict[str, str] | None = None) -> Task:
         files = {f"tools/{name}.py": source for name, source in (tools or {}).items()}
-        directory = write_tree(write_task(tmp_path / "task", toml), files)
+        directory = write_tree(write_least(tmp_path / "task", toml), files)
         if files:
             sandbox.execute("true", uploads={"/workspace/tools": directory / "tools"})
         return Task.load(directory)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.tasks import write_least, write_tree
 from tests.unit.test_datasets import make_tasks
-from tests.unit.test_task import write_task, write_tree
 
 MANIFEST = Path("artefacts/datasets/mine/1.0.0/manifest.json")
 
@@ -20,7 +20,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     make_tasks(Path("tasks"), "civil/a", "electrical/b")
-    write_task(Path("tasks/secret/c"), '[metadata]\nvisibility = "holdout"\n')
+    write_least(Path("tasks/secret/c"), '[metadata]\nvisibility = "holdout"\n')
     return tmp_path / "here"
 
 
@@ -132,7 +132,7 @@ def test_names_that_do_not_work_everywhere_are_one_line(
 ) -> None:
     write_tree(here / "tasks", {name: ""})
     if name.endswith("/task.toml"):
-        write_task(here / "tasks/civil/a ")
+        write_least(here / "tasks/civil/a ")
     ended = aec_bench("dataset", "create", "mine", "--version", "1.0.0")
     assert ended.code == 2
     (line,) = ended.err.splitlines()
@@ -166,7 +166,7 @@ def test_a_broken_manifest_is_reported_and_skipped(mine: Path, aec_bench: Run) -
     assert ended.code == 0
     assert ended.out.startswith("mine@1.0.0 ")
     (line,) = ended.err.splitlines()
-    assert line.startswith(f"aec-bench: {broken}: ")
+    assert line.startswith(f"aec-bench: {broken.relative_to(mine)}: ")
 
 
 def test_validate_names_what_differs_and_exits_with_1(mine: Path, aec_bench: Run) -> None:

@@ -71,6 +71,28 @@ def test_all_other_commands_work_one_after_the_other(tmp_path: Path) -> None:
     assert (demo / "out.xml").is_file()
 
 
+def test_the_page_on_trajectories_shows_those_of_a_new_project(
+    aec_bench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert aec_bench("init").code == 0
+    (reading,) = blocks("trajectories.md", "python")
+    turn, printed = blocks("trajectories.md", "text")
+    commands = 'aec-bench run --config experiments/first-run.yaml >&2; python -c "$1"'
+    done = subprocess.run(
+        ["bash", "-euc", commands, "bash", reading],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == printed, done.stderr
+    (trial,) = aec_bench("ledger", "list", "--trials", "--agent", "scripted", "--json").json()
+    shown = aec_bench("ledger", "show", trial["trial"], "--trajectory", "--turn", "1").out
+    # Times differ from run to run, on a busy machine also whether they are worth a mention.
+    assert re.sub(r", (waited )?\d+\.\d s$", "", shown.lstrip(), flags=re.MULTILINE) == turn
+
+
 def test_the_python_examples_print_what_the_page_says(
     aec_bench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from tests.cli.conftest import Run
 
 BIN = Path(sys.executable).parent
 TASK = "tasks/structural/euler-column"
+FIRST_RUN = "aec-bench run --config experiments/first-run.yaml"
 
 
 def shell(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
@@ -62,7 +63,9 @@ def test_a_project_has_what_the_documentation_says(demo: Path) -> None:
         "README.md",
         "aec-bench.toml",
         "experiment.yaml",
+        "experiments/first-run.yaml",
         "pytest.ini",
+        "scripts/euler-column.json",
         f"{TASK}/environment/Dockerfile",
         f"{TASK}/environment/column.json",
         f"{TASK}/instruction.md",
@@ -76,6 +79,29 @@ def test_a_project_has_what_the_documentation_says(demo: Path) -> None:
     assert 'name = "demo"' in (demo / "aec-bench.toml").read_text()
     assert yaml.safe_load((demo / "experiment.yaml").read_text())["name"] == "demo"
     assert Task.load(demo / TASK).warnings == ()
+
+
+def test_the_line_to_try_works_and_shows_a_model_agent_without_a_key(
+    aec_bench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = aec_bench("init", "demo").out.splitlines()[-1]
+    done = shell(line.removeprefix("Try it: "), tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.chdir("demo")
+    (trial,) = aec_bench("ledger", "list", "--trials", "--agent", "scripted", "--json").json()
+    assert trial["outcome"] == "passed"
+    record = aec_bench("ledger", "show", trial["trial"], "--json").json()
+    assert record["agent_result"]["turns"] == 3
+    # 1880 in, 547 out, 2260 from and 1220 to the cache, at the price in the script.
+    assert record["cost"]["usd"] == pytest.approx(0.019098)
+    shown = aec_bench("ledger", "show", trial["trial"], "--trajectory").out
+    assert re.findall(r"^turn (\d): .* USD", shown, re.MULTILINE) == ["1", "2", "3"]
+    assert "$ python3 - <<'PYTHON'" in shown
+    board = {
+        row["agent"]: row for row in aec_bench("report", "leaderboard", "--json").json()["agents"]
+    }
+    assert board["scripted"]["mean"] == board["oracle"]["mean"] == 1
 
 
 def test_any_directory_name_is_quoted(
@@ -102,7 +128,7 @@ def test_nothing_that_is_there_is_overwritten(
     assert again.code == 0
     assert "wrote" not in again.out
     assert "kept  .gitignore, which exists\n" in again.out
-    assert again.out.endswith("Try it: pytest\n")
+    assert again.out.endswith(f"Try it: pytest && {FIRST_RUN}\n")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +150,8 @@ def test_pytests_configuration_is_left_alone(
     assert ended.code == 0
     assert (tmp_path / "pytest.ini").exists() is not configures
     assert (f"kept  {tmp_path / name}, which exists\n" in ended.out) is configures
-    assert ended.out.endswith("pytest tasks\n" if configures else "pytest\n")
+    pytest_command = "pytest tasks" if configures else "pytest"
+    assert ended.out.endswith(f" && {pytest_command} && {FIRST_RUN}\n")
 
 
 def test_a_file_in_the_way_is_one_line(aec_bench: Run, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_record_that_is_broken_is_one_line(ledger: Ledger, aec_bench: Run) -> 
     ended = aec_bench("ledger", "show", "broken")
     assert ended.code == 1
     (line,) = ended.err.splitlines()
-    assert f"{ledger.root}/two/broken.json: " in line
+    assert "aec-bench: artefacts/ledger/two/broken.json: " in line
 
 
 @pytest.mark.usefixtures("ledger")

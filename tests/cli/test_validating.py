@@ -48,6 +48,42 @@ def test_machines_get_check_outcome_message_and_hint(aec_bench: Run, root: Path)
     assert failed["hint"].startswith("say how near each answer must be")
 
 
+def test_every_problem_is_shown_and_errors_say_what_is_wrong(aec_bench: Run, root: Path) -> None:
+    write_task(root / "tasks/a", {"tests/verify.py": "raise SystemExit(3)\n"})
+    write_task(root / "tasks/b", {"environment/Dockerfile": "FROM x:1\nCOPIE a b\n"})
+    found = aec_bench("task", "validate", "tasks", "--json").json()["checks"]
+    told = {(one["task"], one["check"]): one for one in found}
+    assert len(told["a", "malformed"]["message"].splitlines()) > 10
+    assert told["b", "empty"]["outcome"] == "error"
+    assert told["b", "empty"]["message"].startswith("BuildError: environment/Dockerfile:2: unknown")
+
+
+def test_a_task_that_cannot_be_read_is_told_of(aec_bench: Run, root: Path) -> None:
+    write_task(root / "tasks/a", {"task.toml": "[metadata\n"})
+    found = aec_bench("task", "validate", "tasks/a", "--json").json()["checks"]
+    assert [one["check"] for one in found] == list(STANDARD)
+    assert [one["outcome"] for one in found] == ["failed", *["skipped"] * (len(STANDARD) - 1)]
+    assert found[0]["hint"] == "write valid TOML"
+
+
+def test_a_check_whose_process_died_is_an_error_of_its_task(
+    aec_bench: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_task(root / "tasks/civil/a")
+    (root / "conftest.py").write_text(
+        "import os, pytest\n\n"
+        "@pytest.fixture\n"
+        "def aec_sandbox(request, aec_sandbox):\n"
+        "    return os._exit(9) if 'empty' in request.node.name else aec_sandbox\n"
+    )
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-n1")
+    ended = aec_bench("task", "validate", "tasks/civil/a", "--json")
+    assert ended.code == 1
+    (died,) = [one for one in ended.json()["checks"] if one["outcome"] == "error"]
+    assert (died["task"], died["check"]) == ("civil/a", "empty")
+    assert "crashed" in died["message"]
+
+
 def test_people_get_the_hint_on_a_line_of_its_own(aec_bench: Run, root: Path) -> None:
     write_task(root / "tasks/a", VAGUE)
     ended = aec_bench("task", "validate", "tasks/a")

@@ -13,6 +13,7 @@ from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.testing import RunningSandbox
 from tests.project import Project
 from tests.standins.executor import Executor
+from tests.tasks import write_tree
 
 BASE = "FROM python:3.11-slim\nWORKDIR /workspace\n"
 
@@ -21,10 +22,11 @@ LaunchTask = Callable[..., RunningSandbox]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the night what a class does not name as being about images."""
+    """Leave the night what a class names, or does not name as being about images."""
     for item in items:
-        about_images = getattr(getattr(item, "cls", None), "about_images", None)
-        if about_images is not None and getattr(item, "originalname", "") not in about_images:
+        test, cls = getattr(item, "originalname", ""), getattr(item, "cls", None)
+        about_images = getattr(cls, "about_images", (test,))
+        if test not in about_images or test in getattr(cls, "left_to_night", ()):
             item.add_marker(pytest.mark.nightly)
 
 
@@ -73,7 +75,9 @@ def launch_task(docker_backend: Any, tmp_path: Path) -> Iterator[LaunchTask]:
     ) -> RunningSandbox:
         trial = tmp_path / f"trial-{len(sandboxes)}"
         (trial / "workspace").mkdir(parents=True)
-        image_ref = docker_backend.build_environment(task_dir=write_task(trial, dockerfile, toml))
+        image_ref = docker_backend.build_environment(
+            task_dir=write_context(trial, dockerfile, toml)
+        )
         handle = docker_backend.launch_trial(
             image_ref=image_ref, workspace_dir=trial / "workspace", limits=limits
         )
@@ -86,11 +90,7 @@ def launch_task(docker_backend: Any, tmp_path: Path) -> Iterator[LaunchTask]:
     docker_backend.close()
 
 
-def write_task(directory: Path, dockerfile: str | None = BASE, toml: str = "") -> Path:
+def write_context(directory: Path, dockerfile: str | None = BASE, toml: str = "") -> Path:
     """Write what a backend reads of a task."""
-    environment = directory / "environment"
-    environment.mkdir(parents=True, exist_ok=True)
-    if dockerfile is not None:
-        (environment / "Dockerfile").write_text(dockerfile)
-    (directory / "task.toml").write_text(toml)
-    return directory
+    (directory / "environment").mkdir(parents=True, exist_ok=True)
+    return write_tree(directory, {"environment/Dockerfile": dockerfile, "task.toml": toml})

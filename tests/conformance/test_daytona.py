@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 import pytest
 
 from pytest_aecbench.backends.remote import RemoteBackend
-from tests.conformance.vendors import InContainers, StandIn, VendorConformance, VendorFaults
+from tests.conformance.vendors import (
+    WHOLE_RUNS,
+    InContainers,
+    StandIn,
+    VendorConformance,
+    VendorFaults,
+)
 from tests.standins.daytona import DaytonaServer
 from tests.standins.executor import Executor
 from tests.standins.plaintext import allow_http
@@ -48,6 +54,7 @@ class TestDaytonaInContainers(InContainers):
 
 class TestFaults(VendorFaults):
     name = "daytona"
+    left_to_night = WHOLE_RUNS
     key_options: ClassVar = {"api_key": "DAYTONA_API_KEY", "api_url": "DAYTONA_API_URL"}
 
     @pytest.mark.nightly  # Daytona counts a lifetime in whole minutes

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_aecbench.backends import Limits, TrialHandle
 from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone, TransferError
-from tests.conformance.conftest import BASE, LaunchTask, write_task
+from tests.conformance.conftest import BASE, LaunchTask, write_context
 from tests.conformance.runs import wait_until
 
 pytestmark = pytest.mark.needs("docker")
@@ -59,7 +59,7 @@ def test_an_engine_that_does_not_answer_is_one_line(
 def test_processes_at_once_build_an_image_once(engine: Any, tmp_path: Path) -> None:
     # Each build of this would give another image.
     mark = secrets.token_hex(8)
-    task_dir = write_task(tmp_path, f"{BASE}RUN echo {mark} && cat /proc/uptime > /built\n")
+    task_dir = write_context(tmp_path, f"{BASE}RUN echo {mark} && cat /proc/uptime > /built\n")
     code = (
         "import pathlib, sys; from pytest_aecbench.backends.docker import DockerBackend;"
         "print(DockerBackend().build_environment(task_dir=pathlib.Path(sys.argv[1])))"
@@ -77,7 +77,7 @@ def test_tasks_with_the_same_environment_share_an_image(
 ) -> None:
     dockerfile = f"{BASE}ENV MARK={secrets.token_hex(8)}\n"
     refs = [
-        docker_backend.build_environment(task_dir=write_task(tmp_path / name, dockerfile))
+        docker_backend.build_environment(task_dir=write_context(tmp_path / name, dockerfile))
         for name in ("One task", "another")
     ]
     assert refs[0].startswith("aecbench/one-task:")
@@ -88,7 +88,9 @@ def test_tasks_with_the_same_environment_share_an_image(
 def test_a_forced_build_happens_once_in_a_run(engine: Any, tmp_path: Path) -> None:
     from pytest_aecbench.backends.docker import DockerBackend
 
-    task_dir = write_task(tmp_path, f"{BASE}RUN cat /proc/uptime > /built-{secrets.token_hex(8)}\n")
+    task_dir = write_context(
+        tmp_path, f"{BASE}RUN cat /proc/uptime > /built-{secrets.token_hex(8)}\n"
+    )
 
     def build(**options: Any) -> str:
         ref = DockerBackend(**options).build_environment(task_dir=task_dir)
@@ -104,7 +106,7 @@ def test_a_forced_build_happens_once_in_a_run(engine: Any, tmp_path: Path) -> No
 def test_a_failed_build_names_its_step_and_shows_its_last_lines(
     docker_backend: Any, tmp_path: Path
 ) -> None:
-    task_dir = write_task(tmp_path, f"{BASE}RUN echo before; echo why >&2; exit 3\n")
+    task_dir = write_context(tmp_path, f"{BASE}RUN echo before; echo why >&2; exit 3\n")
     with pytest.raises(BuildError) as caught:
         docker_backend.build_environment(task_dir=task_dir)
     first, *lines = str(caught.value).splitlines()
@@ -120,7 +122,7 @@ def test_a_failed_build_names_its_step_and_shows_its_last_lines(
 def test_a_build_that_never_ends_is_ended(docker_backend: Any, engine: Any, tmp_path: Path) -> None:
     seconds = f"1{secrets.randbelow(10**9)}"
     toml = "[environment]\nbuild_timeout_sec = 3\n"
-    task_dir = write_task(tmp_path, f"{BASE}RUN echo here; sleep {seconds}\n", toml)
+    task_dir = write_context(tmp_path, f"{BASE}RUN echo here; sleep {seconds}\n", toml)
     started = time.monotonic()
     with pytest.raises(BuildError, match=r"it took over build_timeout_sec = 3 "):
         docker_backend.build_environment(task_dir=task_dir)
@@ -132,7 +134,7 @@ def test_what_cannot_be_built_is_one_line(
     docker_backend: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def message(dockerfile: str | None, toml: str = "") -> str:
-        task_dir = write_task(tmp_path / secrets.token_hex(4), dockerfile, toml)
+        task_dir = write_context(tmp_path / secrets.token_hex(4), dockerfile, toml)
         with pytest.raises(BuildError, match=r"\A[^\n]+\Z") as caught:
             docker_backend.build_environment(task_dir=task_dir)
         return str(caught.value)
@@ -151,15 +153,15 @@ def test_what_only_buildkit_understands_is_built_by_buildx(
     docker_backend: Any, engine: Any, tmp_path: Path
 ) -> None:
     run = "RUN --mount=type=cache,target=/cache"
-    good = write_task(tmp_path / "good", f"{BASE}{run} echo {secrets.token_hex(8)} > /built\n")
+    good = write_context(tmp_path / "good", f"{BASE}{run} echo {secrets.token_hex(8)} > /built\n")
     image_ref = docker_backend.build_environment(task_dir=good)
     assert image_ref.startswith("aecbench/good:")
     assert "aecbench.digest" in engine.inspect_image(image_ref)["Config"]["Labels"]
-    bad = write_task(tmp_path / "bad", f"{BASE}{run} echo why; exit 3\n")
+    bad = write_context(tmp_path / "bad", f"{BASE}{run} echo why; exit 3\n")
     with pytest.raises(BuildError, match=r"the build failed at '#\d+ .*echo why; exit 3'"):
         docker_backend.build_environment(task_dir=bad)
     toml = "[environment]\nbuild_timeout_sec = 3\n"
-    endless = write_task(tmp_path / "endless", f"{BASE}{run} sleep 1000\n", toml)
+    endless = write_context(tmp_path / "endless", f"{BASE}{run} sleep 1000\n", toml)
     with pytest.raises(BuildError, match=r"it took over build_timeout_sec = 3 "):
         docker_backend.build_environment(task_dir=endless)
 
@@ -168,7 +170,7 @@ def test_an_image_that_is_named_is_used_as_it_is(
     docker_backend: Any, engine: Any, tmp_path: Path
 ) -> None:
     toml = '[environment]\ndocker_image = "python:3.11-slim"\n'
-    task_dir = write_task(tmp_path, None, toml)
+    task_dir = write_context(tmp_path, None, toml)
     assert docker_backend.build_environment(task_dir=task_dir) == "python:3.11-slim"
     (tmp_path / "workspace").mkdir()
     handle = docker_backend.launch_trial(
@@ -183,18 +185,18 @@ def test_a_platform_is_that_of_the_dockerfile(
 ) -> None:
     ours = engine.inspect_image("python:3.11-slim")["Architecture"]
     dockerfile = f"FROM --platform=linux/{{}} python:3.11-slim\nENV MARK={secrets.token_hex(8)}\n"
-    good = write_task(tmp_path / "good", dockerfile.format(ours))
+    good = write_context(tmp_path / "good", dockerfile.format(ours))
     image_ref = docker_backend.build_environment(task_dir=good)
     assert engine.inspect_image(image_ref)["Architecture"] == ours
     # Only BuildKit fills in variables there, so that the error is not some parser's.
-    variable = write_task(tmp_path / "variable", dockerfile.format("$BUILDARCH"))
+    variable = write_context(tmp_path / "variable", dockerfile.format("$BUILDARCH"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BuildError, match="needs BuildKit"):
         docker_backend.build_environment(task_dir=variable)
 
 
 def test_what_is_ignored_does_not_get_in(docker_backend: Any, tmp_path: Path) -> None:
-    task_dir = write_task(tmp_path, f"{BASE}COPY . /context\nRUN test ! -e /context/secret\n")
+    task_dir = write_context(tmp_path, f"{BASE}COPY . /context\nRUN test ! -e /context/secret\n")
     (task_dir / "environment/secret").write_text("x")
     with pytest.raises(BuildError):
         docker_backend.build_environment(task_dir=task_dir)
@@ -455,7 +457,7 @@ def test_only_what_dead_processes_left_is_reaped(
         "os.kill(os.getpid(), 9)"
     )
     alive = launch_task()
-    image_ref = docker_backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    image_ref = docker_backend.build_environment(task_dir=write_context(tmp_path / "task"))
     argv = [sys.executable, "-c", code, image_ref, str(alive.workspace_dir)]
     left = TrialHandle("docker", subprocess.run(argv, stdout=subprocess.PIPE).stdout.decode()[:-1])
     name = engine.inspect_container(left.handle_id)["Name"].lstrip("/")

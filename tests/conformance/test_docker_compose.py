@@ -13,7 +13,7 @@ import pytest
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.errors import BuildError, LaunchError, TaskError
 from pytest_aecbench.testing import RunningSandbox
-from tests.conformance.conftest import BASE, write_task
+from tests.conformance.conftest import BASE, write_context
 from tests.conformance.runs import NEVER_ENDS, EngineRun, wait_until
 from tests.project import Project
 
@@ -68,7 +68,7 @@ def run(project: Project, engine: Any) -> EngineRun:
 
 
 def write_services(directory: Path, text: str = WEB) -> Path:
-    task_dir = write_task(directory)
+    task_dir = write_context(directory)
     (task_dir / "environment/docker-compose.yaml").write_text(text)
     (task_dir / "environment/site").mkdir()
     (task_dir / "environment/site/answer.json").write_text(ANSWER)
@@ -267,7 +267,7 @@ def test_kept_services_live_on_until_their_user_removes_them(
 def test_a_task_that_needs_compose_is_named(
     docker_backend: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, composed = write_task(tmp_path / "plain"), write_services(tmp_path / "composed")
+    plain, composed = write_context(tmp_path / "plain"), write_services(tmp_path / "composed")
     docker_backend.examine([plain, composed])
     monkeypatch.setenv("PATH", str(tmp_path))
     docker_backend.examine([plain])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from tests.conformance.conftest import BASE
 from tests.conformance.private_engine import PrivateEngine
 from tests.conformance.runs import DOCKERFILE, NEVER_ENDS, EngineRun, wait_until
+from tests.costs import at_night
 from tests.project import SOLVE, Project
 
 pytestmark = [pytest.mark.needs("docker"), pytest.mark.usefixtures("alone_on_engine")]
@@ -94,7 +96,10 @@ def stuck(project: Project, engine: Any) -> Iterator[StuckRun]:
             run.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGINT, id="ctrl-c"), at_night(signal.SIGTERM, id="sigterm")],
+)
 def test_a_run_that_is_stopped_in_any_phase_leaves_nothing(
     stuck: StuckRun, number: signal.Signals
 ) -> None:
@@ -256,6 +261,77 @@ def test_a_trial_survives_a_restart_of_the_engine_by_a_retry(
     assert {record["evaluation"]["validity"] for record in lost} == {"error"}
     assert scored["evaluation"]["reward"] == 1
     assert run.left() == []
+
+
+def causes(project: Project) -> list[str]:
+    """Return why each attempt was an error, in their order; empty for one that was not."""
+    records = sorted(project.records(), key=lambda record: record["attempt"])
+    errors = [record["evaluation"]["error"] for record in records]
+    return [error["cause"] if error else "" for error in errors]
+
+
+@pytest.mark.needs("dockerd")
+def test_an_engine_that_is_away_when_an_image_is_looked_up_is_tried_again(
+    project: Project, private_engine: PrivateEngine
+) -> None:
+    project.task(toml=NO_NETWORK, files=DOCKERFILE)
+    project.pytester.makeconftest(
+        """
+        import pathlib, time, pytest
+
+        @pytest.fixture(scope="session")
+        def aec_backend(aec_backend, pytestconfig):
+            (pytestconfig.rootpath / "checked").touch()
+            while not (pytestconfig.rootpath / "away").exists():
+                time.sleep(0.05)
+            return aec_backend
+        """
+    )
+    run = EngineRun(project, private_engine.client())
+    run.start("--aec-retries=20", "--aec-retry-delay=0.5", env={"DOCKER_HOST": private_engine.host})
+    run.wait_for((project.path / "checked").exists)
+    private_engine.stop()
+    (project.path / "away").touch()
+    run.wait_for(lambda: causes(project))
+    private_engine.start()
+    output = run.end()
+    assert run.returncode == pytest.ExitCode.OK, output
+    assert {*causes(project)[:-1]} == {"backend"}
+
+
+@pytest.mark.needs("dockerd")
+def test_an_engine_that_stops_while_it_builds_an_image_is_tried_again(
+    project: Project, private_engine: PrivateEngine
+) -> None:
+    step = f"sleep {os.getpid()}4323"
+    project.task(
+        toml=NO_NETWORK, files={"environment/Dockerfile": f"{BASE}RUN {step} || echo woken\n"}
+    )
+    run = EngineRun(project, private_engine.client())
+    run.start("--aec-retries=20", "--aec-retry-delay=0.5", env={"DOCKER_HOST": private_engine.host})
+    run.wait_for(lambda: running(step))
+    private_engine.stop()
+    run.wait_for(lambda: causes(project))
+    private_engine.start()
+    run.wait_for(lambda: running(step))
+    for pid in running(step):
+        os.kill(pid, signal.SIGKILL)
+    output = run.end()
+    assert run.returncode == pytest.ExitCode.OK, output
+    first, *later = causes(project)
+    assert first == "backend"
+    assert {*later} <= {"backend", "launch", ""}
+
+
+def running(command: str) -> list[int]:
+    """Return the processes of the machine that have exactly this command line."""
+    wanted = f"{command} ".replace(" ", "\0").encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if path.read_bytes() == wanted:
+                found.append(int(path.parent.name))
+    return found
 
 
 @pytest.mark.needs("dockerd")

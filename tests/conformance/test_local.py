@@ -248,7 +248,7 @@ def test_an_image_is_named_by_its_content(workshop: Workshop) -> None:
 
 
 def test_only_what_was_built_can_be_launched(workshop: Workshop) -> None:
-    with pytest.raises(LaunchError, match=r"^local: image 'x' is not known; use the reference "):
+    with pytest.raises(LaunchError, match=r"^local: image 'x' does not exist; use the reference "):
         workshop.backend.launch_trial(image_ref="x", workspace_dir=workshop.make_workspace())
     image_ref = workshop.backend.build_environment(task_dir=workshop.task())
     with pytest.raises(LaunchError, match=r"^local: workspace_dir '.*/none' is not a directory$"):
@@ -334,6 +334,8 @@ def test_the_working_directory_can_be_chosen(box: Box) -> None:
     missing = box.run("ls", cwd="/workspace/missing")
     assert missing.returncode == 125
     assert "/workspace/missing" in missing.stderr
+    with pytest.raises(BackendError, match=r"^cwd: 'a/b' is not absolute; start it with '/'$"):
+        box.run("ls", cwd="a/b")
 
 
 def test_long_commands_work(box: Box) -> None:

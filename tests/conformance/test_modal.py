@@ -11,7 +11,7 @@ import pytest
 
 from pytest_aecbench.backends.remote import RemoteBackend
 from pytest_aecbench.errors import LaunchError
-from tests.conformance.vendors import InContainers, VendorConformance, VendorFaults
+from tests.conformance.vendors import WHOLE_RUNS, InContainers, VendorConformance, VendorFaults
 from tests.standins.executor import Executor
 from tests.standins.modal import ModalServer
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.needs("namespaces")
 @pytest.fixture(scope="class")
 def running(executor: Executor) -> Iterator[ModalServer]:
     """One server for many tests, since the SDK has one client for the whole process."""
-    import modal
+    from pytest_aecbench.backends.modal import modal  # type: ignore[attr-defined]  # as it imports it
 
     server = ModalServer(executor)
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -55,6 +55,7 @@ class TestModalInContainers(InContainers):
 
 class TestFaults(VendorFaults):
     name = "modal"
+    left_to_night = WHOLE_RUNS
     key_options: ClassVar = {"token_id": "MODAL_TOKEN_ID", "token_secret": "MODAL_TOKEN_SECRET"}
     sdk_repeats = True
 

@@ -17,6 +17,7 @@ from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.testing import BackendConformance, RunningSandbox
+from tests.conformance.conftest import write_context
 from tests.standins.direct import DirectVendor
 from tests.standins.executor import Executor
 
@@ -50,15 +51,9 @@ class TestRemote(BackendConformance):
         return make_backend(vendor)
 
 
-def write_task(directory: Path, dockerfile: str = "FROM python:3.11-slim\n") -> Path:
-    (directory / "environment").mkdir(parents=True)
-    (directory / "environment/Dockerfile").write_text(dockerfile)
-    return directory
-
-
 @pytest.fixture
 def sandbox(backend: RemoteBackend, tmp_path: Path) -> Iterator[RunningSandbox]:
-    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path / "task"))
     (tmp_path / "trial/workspace").mkdir(parents=True)
     workspace_dir = tmp_path / "trial/workspace"
     handle = backend.launch_trial(image_ref=image_ref, workspace_dir=workspace_dir)
@@ -104,7 +99,7 @@ def test_a_busy_vendor_is_asked_again(
 ) -> None:
     vendor.before["build"] = [Busy("direct: 429", 0.1)] * 2
     vendor.before["create"] = [Busy("direct: 503")] * 2
-    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path / "task"))
     handle = backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
     vendor.before["kill"] = [Busy("direct: 503"), Lost("direct: dropped")]
     backend.teardown(handle=handle)
@@ -117,7 +112,7 @@ def test_a_vendor_that_stays_busy_is_a_launch_error(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path / "task"))
     monkeypatch.setattr(calls, "PATIENCE_SEC", 1)
     vendor.before["create"] = [Busy("direct: 429 too many sandboxes")] * 100
     with pytest.raises(LaunchError, match="too many sandboxes"):
@@ -127,7 +122,7 @@ def test_a_vendor_that_stays_busy_is_a_launch_error(
 def test_a_start_that_is_not_confirmed_leaves_nothing(
     backend: RemoteBackend, vendor: DirectVendor, tmp_path: Path
 ) -> None:
-    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task"))
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path / "task"))
     vendor.after["create"] = [Lost("direct: no answer")]
     with pytest.raises(LaunchError, match="no answer"):
         backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
@@ -161,7 +156,7 @@ def test_the_images_directory_user_and_variables_are_those_of_its_commands(
     backend: RemoteBackend, tmp_path: Path
 ) -> None:
     dockerfile = "FROM x\nWORKDIR /srv/app\nENV COLOUR=blue\nUSER nobody\n"
-    image_ref = backend.build_environment(task_dir=write_task(tmp_path / "task", dockerfile))
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path / "task", dockerfile))
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace/given").touch()
     handle = backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path / "workspace")
@@ -174,7 +169,7 @@ def test_the_images_directory_user_and_variables_are_those_of_its_commands(
 def test_what_cannot_be_built_is_one_line(backend: RemoteBackend, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"nothing to build; add environment/Dockerfile"):
         backend.build_environment(task_dir=tmp_path)
-    task_dir = write_task(tmp_path / "task")
+    task_dir = write_context(tmp_path / "task")
     (task_dir / "environment/docker-compose.yaml").write_text("services: {}\n")
     with pytest.raises(BuildError, match="use --aec-backend=docker"):
         backend.build_environment(task_dir=task_dir)

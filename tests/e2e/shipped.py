@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.costs import at_night
+
 ROOT = Path(__file__).parents[2]
 TASKS = sorted(path.parent for path in (ROOT / "tasks").glob("*/*/task.toml"))
 AGENTS = ("oracle", "nop")
 ALL = tuple(task.relative_to(ROOT / "tasks").as_posix() for task in TASKS)
 # One with an answer in a line, one with files to read, one with files to read and to write.
 SOME = ("electrical/voltage-drop", "building/egress-width", "civil/earthworks-volumes")
-# By day some will do, where what runs them is tested and not the tasks.
-some_or_all = pytest.mark.parametrize(
-    "names", [SOME, pytest.param(ALL, marks=pytest.mark.nightly)], ids=["some", "all"]
-)
+# By day one or some will do, where what runs them is tested and not the tasks.
+one_or_all = pytest.mark.parametrize("names", [SOME[1:2], at_night(ALL)], ids=["one", "all"])
+some_or_all = pytest.mark.parametrize("names", [SOME, at_night(ALL)], ids=["some", "all"])
 
 
 def expected(names: Iterable[str] = ALL) -> dict[tuple[str, str], float]:

@@ -10,7 +10,8 @@ import pytest
 from pytest_aecbench.ledger.checks import EXPLOITS, STANDARD, checked
 from pytest_aecbench.tasks.task import Task
 from tests.checking import Checked, run_checks, write_task
-from tests.e2e.shipped import ROOT, SOME, some_or_all
+from tests.costs import at_night
+from tests.e2e.shipped import ROOT, SOME, one_or_all
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ def check(directory: Path, *arguments: str) -> Checked:
     return run_checks(directory, "-n2", *arguments)
 
 
-def paths(names: tuple[str, ...] = SOME) -> list[str]:
+def paths(names: tuple[str, ...]) -> list[str]:
     return [f"tasks/{name}" for name in names]
 
 
@@ -31,7 +32,7 @@ def skipped(found: Checked) -> set[str]:
 
 
 @pytest.mark.needs("namespaces")
-@some_or_all
+@one_or_all
 def test_tasks_are_sound_and_no_exploit_pays(tmp_path: Path, names: tuple[str, ...]) -> None:
     found = check(tmp_path, *paths(names), "--aec-check=all", "--aec-local-mode=namespaces")
     assert skipped(found) <= {"exploit:preload"}  # which is for one kind of machine
@@ -43,10 +44,11 @@ def test_tasks_are_sound_and_no_exploit_pays(tmp_path: Path, names: tuple[str, .
         assert {*summary.passed, *summary.skipped} == {*STANDARD, *EXPLOITS}
 
 
-def test_tasks_are_sound_by_rewriting_too(tmp_path: Path) -> None:
-    found = check(tmp_path, *paths(), "--aec-check", "--aec-local-mode=rewriting")
+@pytest.mark.parametrize("names", [SOME[:1], at_night(SOME)])
+def test_tasks_are_sound_by_rewriting_too(tmp_path: Path, names: tuple[str, ...]) -> None:
+    found = check(tmp_path, *paths(names), "--aec-check", "--aec-local-mode=rewriting")
     assert skipped(found) <= {"offline"}
-    assert len(found.records) == len(STANDARD) * len(SOME)
+    assert len(found.records) == len(STANDARD) * len(names)
 
 
 @pytest.mark.needs("docker")
@@ -59,7 +61,7 @@ def test_a_task_is_sound_in_containers(tmp_path: Path) -> None:
 
 @pytest.mark.needs("docker")
 @pytest.mark.usefixtures("alone_on_engine")
-@pytest.mark.parametrize("names", [SOME[:1], pytest.param(SOME, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("names", [SOME[:1], at_night(SOME)])
 def test_no_exploit_pays_in_containers(tmp_path: Path, names: tuple[str, ...]) -> None:
     found = check(tmp_path, *paths(names), "--aec-check=exploits", "--aec-backend=docker")
     assert skipped(found) <= {"exploit:preload"}

@@ -14,16 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.costs import at_night
 from tests.project import Project
-
-WORKERS = 8
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trials", [40, pytest.param(500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("trials", "workers"), [(20, 4), at_night(500, 8)])
 @pytest.mark.usefixtures("own_machine")
 def test_resume_completes_exactly_what_dying_workers_left(
-    pytester: pytest.Pytester, trials: int
+    pytester: pytest.Pytester, trials: int, workers: int
 ) -> None:
     project = Project(pytester, ())
     for number in range(trials):
@@ -34,14 +33,15 @@ def test_resume_completes_exactly_what_dying_workers_left(
             verify=None,
             test_sh="[ -s output.jsonl ] && echo 1 > /logs/verifier/reward.txt",
         )
-    command = [sys.executable, "-m", "pytest", "-q", "tasks", f"-n{WORKERS}"]
-    command.append(f"--aec-concurrency={WORKERS}")
+    command = [sys.executable, "-m", "pytest", "-q", "tasks", f"-n{workers}"]
+    command.append(f"--aec-concurrency={workers}")
     endless = ["--max-worker-restart=1000", "--aec-experiment-id=chaos"]
     process = subprocess.Popen([*command, *endless], cwd=project.path, stdout=subprocess.DEVNULL)
     killed = 0
     while process.poll() is None:
         time.sleep(trials / 500)
-        killed += kill_one(project.path)
+        if killed < trials // 2:  # or on a busy machine no trial would ever end
+            killed += kill_one(project.path)
     assert killed >= 5
     assert process.returncode == pytest.ExitCode.TESTS_FAILED
     first = scored(project)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.costs import at_night
 from tests.project import Project
 
 
@@ -16,32 +17,26 @@ def _own_machine(own_machine: Path) -> None:
 
 
 MODES = {"plain": (), "n0": ("-n0",), "n2": ("-n2",)}
-# For a few tests that try -n0, which hardly differs from no option, whenever tests run.
-in_every_mode = pytest.mark.parametrize("anyhow", list(MODES), indirect=True)
 
 
-# What crosses between processes; about anything else, tests try workers at night.
-ABOUT_WORKERS = {
-    f"tests.plugin.test_{name}"
-    for name in (
-        *("baseline", "budgeting", "datasets", "evaluating", "interruption", "outcomes"),
-        *("planning", "progress", "records", "resume", "retries"),
-    )
-}
+def _modes(*by_day: str) -> pytest.MarkDecorator:
+    modes = [mode if mode in by_day else at_night(mode) for mode in MODES]
+    return pytest.mark.parametrize("anyhow", modes, indirect=True)
+
+
+# The modes that are tried by day; at night every test that uses ``anyhow`` is tried in all of them.
+# Workers take ten times as long as a run in this process, so by day they are for what crosses to
+# them and back. -n0 hardly differs from no option.
+in_every_mode = _modes(*MODES)
+with_workers_too = _modes("plain", "n2")
+_plainly = _modes("plain")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a project plainly; with -n2 where workers matter, and at night in every mode."""
-    if (
-        "anyhow" not in metafunc.fixturenames
-        or in_every_mode.mark in metafunc.definition.own_markers
-    ):
-        return
-    by_day = {"plain", "n2"} if metafunc.module.__name__ in ABOUT_WORKERS else {"plain"}
-    modes = [
-        pytest.param(mode, marks=[] if mode in by_day else [pytest.mark.nightly]) for mode in MODES
-    ]
-    metafunc.parametrize("anyhow", modes, indirect=True)
+    """Run a project plainly by day, unless the test says otherwise."""
+    marks = [*metafunc.definition.iter_markers("parametrize")]
+    if "anyhow" in metafunc.fixturenames and all(mark.args[0] != "anyhow" for mark in marks):
+        metafunc.parametrize(*_plainly.mark.args, **_plainly.mark.kwargs)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugin.conftest import with_workers_too
 from tests.project import HALF, Project
 
 
@@ -40,6 +41,7 @@ def test_a_run_is_compared_with_its_baseline(baseline: Project) -> None:
     assert "| `it` | 2 | 1.00 | 0.35 | -0.65 | -0.65 to -0.65 |" in written
 
 
+@with_workers_too
 def test_a_regression_fails_the_run_with_a_line(baseline: Project) -> None:
     result = baseline.run(
         "--aec-baseline=first",

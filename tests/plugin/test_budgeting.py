@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugin.conftest import with_workers_too
 from tests.project import Project
 
 PAID = """
@@ -36,6 +37,7 @@ def paid(anyhow: Project) -> Project:
     return anyhow
 
 
+@with_workers_too
 def test_no_trial_starts_once_the_limit_is_reached(paid: Project, own_machine: Path) -> None:
     asked = ("--aec-agent=paid:0.5", "--aec-experiment-id=mine")
     result = paid.run(*asked, "--aec-max-cost=1.5", "--junitxml=out.xml")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_aecbench.host.slots import cores, slot
+from tests.costs import at_night
 from tests.project import SOLVE, Project
 from tests.stopping import start, wait_until
 
@@ -191,8 +192,8 @@ THREE = "def concurrency(self): return 3"
     [
         (("tasks", "--aec-concurrency=3"), 3),
         (("tasks", "--aec-backend=bare"), 3),
-        (("tasks/civil/a/task.toml", "--aec-backend=bare"), 3),
-        (("tasks", "-nlogical", "--aec-concurrency=3"), 3),
+        at_night(("tasks/civil/a/task.toml", "--aec-backend=bare"), 3),
+        at_night(("tasks", "-nlogical", "--aec-concurrency=3"), 3),
         (("tasks", "--aec-concurrency=3", "--maxprocesses=2"), 2),
         (("tasks", "--aec-backend=nosuch.Thing", "--collect-only"), None),
     ],
@@ -209,7 +210,9 @@ def test_auto_is_as_many_workers_as_trials_run_at_once(
         assert f"{workers} workers" in result.stdout.str()
 
 
-@pytest.mark.parametrize("arguments", [(), ("tasks",), ("tasks/civil",), ("tasks/civil/a",)])
+@pytest.mark.parametrize(
+    "arguments", [(), at_night(("tasks",)), at_night(("tasks/civil",)), ("tasks/civil/a",)]
+)
 def test_auto_knows_tasks_by_where_they_are(project: Project, arguments: tuple[str, ...]) -> None:
     project.task("civil/a")
     project.pytester.makeini("[pytest]\naec_concurrency = 3\n")

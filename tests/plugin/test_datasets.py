@@ -11,6 +11,7 @@ from pytest_aecbench.datasets.create import entry_of, selected_tasks
 from pytest_aecbench.datasets.manifest import Manifest
 from pytest_aecbench.datasets.store import Datasets
 from pytest_aecbench.tasks.selection import Selection
+from tests.plugin.conftest import with_workers_too
 from tests.project import Project
 
 
@@ -35,6 +36,7 @@ def refusal(result: pytest.RunResult) -> str:
     return line
 
 
+@with_workers_too
 def test_exactly_the_tasks_of_the_dataset_run(three: Project) -> None:
     three.run("--aec-dataset=mine@1.0.0", "--junitxml=out.xml").assert_outcomes(
         passed=2, deselected=0 if "-n2" in three.mode else 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.plugin.conftest import with_workers_too
 from tests.project import HALF, VERIFY, Project
 
 LENIENT = VERIFY.replace("0.65 * current + 0.35 * power", "max(current, power)")
@@ -24,6 +25,7 @@ def stored_workspace(project: Project, experiment: str = "mine") -> Path:
     return project.path / str(record["outputs"]["jobs_dir"]) / "workspace"
 
 
+@with_workers_too
 def test_todays_verifier_scores_what_agents_left(anyhow: Project) -> None:
     anyhow.task()
     agents = ("--aec-agent=oracle", f"--aec-agent=half={HALF}")

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.costs import at_night
 from tests.project import Project
 
 pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.slow]
@@ -87,8 +88,8 @@ def run(project: Project, disk: str, how: str, *arguments: str) -> tuple[int, st
     ("disk", "how", "reason"),
     [
         ("artefacts/ledger", "fill", "No space left on device"),
-        ("artefacts/ledger", "read-only", "Read-only file system"),
-        ("jobs", "fill", "No space left on device"),
+        at_night("artefacts/ledger", "read-only", "Read-only file system"),
+        at_night("jobs", "fill", "No space left on device"),
         ("jobs", "read-only", "Read-only file system"),
     ],
 )

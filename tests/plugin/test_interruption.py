@@ -7,12 +7,14 @@ import signal
 
 import pytest
 
+from tests.costs import at_night
 from tests.project import Project
 from tests.stopping import PHASES, BlockedRun, wait_until
 
 pytestmark = pytest.mark.slow
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+# Both are taken alike: by day each is tried in some of the ways.
+SIGNALS = [signal.SIGINT, at_night(signal.SIGTERM)]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -68,7 +70,7 @@ def test_a_second_signal_ends_the_run_at_once(
     assert set(validities) - {"scored"} <= {"interrupted", "crashed"}
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, at_night(signal.SIGINT)])
 @pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
 def test_a_first_signal_lets_a_teardown_end(
     project: Project, arguments: tuple[str, ...], number: signal.Signals
@@ -83,7 +85,9 @@ def test_a_first_signal_lets_a_teardown_end(
     run.wait_until_nothing_is_left()
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    "phase", ["agent", "verify", "teardown", at_night("launch"), at_night("collect")]
+)
 def test_a_worker_killed_in_any_phase_makes_an_error_with_a_record(
     project: Project, phase: str
 ) -> None:
@@ -105,7 +109,7 @@ def test_a_worker_killed_in_any_phase_makes_an_error_with_a_record(
     assert len(run.records()) == 3
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("arguments", [pytest.param((), id="plain"), at_night(("-n2",), id="n2")])
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_run_killed_in_any_phase_is_recorded_by_the_next(
     project: Project, phase: str, arguments: tuple[str, ...]

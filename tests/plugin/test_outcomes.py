@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.plugin.conftest import in_every_mode
+from tests.plugin.conftest import in_every_mode, with_workers_too
 from tests.project import HALF, Project
 
 
@@ -219,6 +219,7 @@ def test_a_backend_that_refuses_before_the_run_is_one_line(anyhow: Project) -> N
     assert anyhow.records() == []
 
 
+@with_workers_too
 def test_a_provider_that_fails_is_an_error(anyhow: Project) -> None:
     anyhow.task()
     anyhow.pytester.makeconftest(
@@ -239,6 +240,7 @@ def test_a_provider_that_fails_is_an_error(anyhow: Project) -> None:
     assert (error["cause"], error["phase"]) == ("provider", "agent")
 
 
+@with_workers_too
 def test_an_unexpected_exception_is_an_internal_error_shown_in_full(anyhow: Project) -> None:
     anyhow.task()
     anyhow.pytester.makeconftest(

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from tests.plugin.conftest import with_workers_too
 from tests.project import Project
 from tests.stopping import start, wait_until, worker_of
 
@@ -22,6 +23,7 @@ TELL = """
     """
 
 
+@with_workers_too
 def test_the_plan_names_the_run_and_its_trials_in_order(anyhow: Project) -> None:
     anyhow.task("civil/a", toml="[agent]\ntimeout_sec = 10.0\n")
     anyhow.task("civil/b", toml="[agent]\ntimeout_sec = 30.0\n")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.costs import at_night
+from tests.plugin.conftest import with_workers_too
 from tests.project import SOLVE, Project
 from tests.screen import Terminal
 
@@ -17,6 +19,7 @@ WAIT = "touch started; until [ -e go ]; do sleep 0.05; done\n"
 ESCAPE = re.compile(rb"\x1b[\[78D]")
 
 
+@with_workers_too
 def test_a_line_says_where_the_run_stands(anyhow: Project) -> None:
     anyhow.task("civil/a")
     anyhow.task("civil/b", solve="sleep 1.5")
@@ -145,7 +148,9 @@ def aec_execution(aec_execution):
 """
 
 
-@pytest.mark.parametrize("arguments", [("-s",), ("-v",), ("-q",), ("-x",), ("-rA",)])
+@pytest.mark.parametrize(
+    "arguments", [("-s",), ("-rA",), at_night(("-v",)), at_night(("-q",)), at_night(("-x",))]
+)
 def test_all_that_pytest_prints_is_as_if_there_were_no_such_lines(
     project: Project, arguments: tuple[str, ...]
 ) -> None:

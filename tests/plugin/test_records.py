@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.ledger.store import Ledger
-from tests.plugin.conftest import in_every_mode
+from tests.plugin.conftest import in_every_mode, with_workers_too
 from tests.project import HALF, Project
 
 SECRET = "sk-ant-very-secret-0123456789"
@@ -97,6 +97,7 @@ def test_the_record_is_there_before_teardown(project: Project) -> None:
     assert project.record()["evaluation"]["reward"] == 1
 
 
+@with_workers_too
 @pytest.mark.parametrize("mode", ["auto", "rewriting"])
 def test_secrets_are_scrubbed_from_everything_stored_and_shown(
     anyhow: Project, monkeypatch: pytest.MonkeyPatch, mode: str
@@ -196,6 +197,7 @@ def test_junit_tells_task_agent_reward_and_details(anyhow: Project) -> None:
     assert failure.get("message") == "reward 0.35, needed 1 (current_a 0, power_w 1)"
 
 
+@with_workers_too
 def test_junit_tells_errors_from_failures(anyhow: Project) -> None:
     anyhow.task(test_sh="exit 1")
     anyhow.run("--junitxml=out.xml")

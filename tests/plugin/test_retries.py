@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.plugin.conftest import with_workers_too
 from tests.project import HALF, Project
 
 FLAKY = """
@@ -57,6 +58,7 @@ def test_a_failure_of_the_infrastructure_is_tried_again(
     assert 'errors="0"' in xml
 
 
+@with_workers_too
 def test_attempts_end_with_their_number(anyhow: Project) -> None:
     anyhow.task()
     anyhow.pytester.makeconftest(
@@ -91,6 +93,7 @@ def test_nothing_is_tried_again_unless_asked(anyhow: Project) -> None:
     anyhow.run().assert_outcomes(errors=1)
 
 
+@with_workers_too
 def test_a_trial_after_a_retried_one_runs_as_ever(anyhow: Project) -> None:
     anyhow.task("civil/a")
     anyhow.task("civil/b")

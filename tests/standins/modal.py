@@ -9,9 +9,9 @@ import secrets
 import shlex
 import socket
 import tempfile
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 from grpclib import GRPCError, Status
 from grpclib.events import RecvRequest, listen
+from grpclib.protocol import H2Protocol
 from grpclib.server import Server as GrpcServer
 from modal_proto import api_grpc, api_pb2, task_command_router_grpc
 from modal_proto import task_command_router_pb2 as router_pb2
@@ -26,7 +27,7 @@ from modal_proto import task_command_router_pb2 as router_pb2
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.errors import BackendError, SandboxGone
 from tests.standins.executor import Executor
-from tests.standins.server import Call, Fault
+from tests.standins.server import Call, Fault, ServerThread
 
 __all__ = ["TOKEN_ID", "TOKEN_SECRET", "ModalServer"]
 
@@ -75,6 +76,23 @@ def _unimplemented(base: type) -> type:
     return type(f"Unimplemented{base.__name__}", (base,), {name: refuse(name) for name in names})
 
 
+class _ClosingServer(GrpcServer):
+    """Closes its connections as well, which grpclib leaves to the clients."""
+
+    def __init__(self, handlers: list[Any]) -> None:
+        super().__init__(handlers)
+        self._protocols: list[H2Protocol] = []
+
+    def _protocol_factory(self) -> H2Protocol:
+        self._protocols.append(super()._protocol_factory())
+        return self._protocols[-1]
+
+    def close(self) -> None:
+        super().close()
+        for protocol in self._protocols:
+            protocol.processor.close()
+
+
 class ModalServer:
     """Really runs what it is asked to run, on ``executor``; ``skew`` is its clock's error."""
 
@@ -98,7 +116,6 @@ class ModalServer:
         self.files: dict[str, bytes] = {}
         self.execs: dict[str, _Exec] = {}
         self._home = Path(tempfile.mkdtemp(dir=executor.home))
-        self._loop = asyncio.new_event_loop()
         self._start()
 
     def environment(self) -> dict[str, str]:
@@ -110,33 +127,24 @@ class ModalServer:
         }
 
     def _start(self) -> None:
-        ready = threading.Event()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
+        self._thread = ServerThread(self._serving(port))
 
-        async def serve() -> None:
-            self._stop = asyncio.Event()
-            server = GrpcServer([_Control(self), _Router(self)])
-            listen(server, RecvRequest, self._watch)
-            await server.start("127.0.0.1", port)
-            ready.set()
-            await self._stop.wait()
-            server.close()
-            await server.wait_closed()
-            await asyncio.sleep(0.5)  # until connections are closed at both ends
-
-        self._thread = threading.Thread(
-            target=self._loop.run_until_complete, args=(serve(),), daemon=True
-        )
-        self._thread.start()
-        assert ready.wait(30)
+    @asynccontextmanager
+    async def _serving(self, port: int) -> AsyncIterator[None]:
+        server = _ClosingServer([_Control(self), _Router(self)])
+        listen(server, RecvRequest, self._watch)
+        await server.start("127.0.0.1", port)
+        yield
+        server.close()
+        await server.wait_closed()
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
-        self._loop.close()
+        self.reset()  # or threads would wait for the commands in sandboxes
+        self._thread.close()
 
     def reset(self) -> None:
         """Forget the calls, faults and sandboxes of another test."""

@@ -9,7 +9,8 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from aiohttp import web
 
 from tests.standins.executor import Executor
 
-__all__ = ["DROP", "Call", "Fault", "Handler", "Server", "VendorServer"]
+__all__ = ["DROP", "Call", "Fault", "Handler", "Server", "ServerThread", "VendorServer"]
 
 DROP = web.RequestKey("drop", bool)
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -67,6 +68,30 @@ class Fault:
         return web.json_response(body, status=self.status or 500, headers=headers)
 
 
+class ServerThread(threading.Thread):
+    """A thread in which ``serving`` answers calls until it is closed."""
+
+    def __init__(self, serving: AbstractAsyncContextManager[None]) -> None:
+        super().__init__(daemon=True)
+        self._serving = serving
+        self._ready = threading.Event()
+        self.start()
+        assert self._ready.wait(30)
+
+    def run(self) -> None:
+        asyncio.run(self._serve())  # which leaves neither tasks nor threads behind
+
+    async def _serve(self) -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        async with self._serving:
+            self._ready.set()
+            await self._ended.wait()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self.join(30)
+
+
 @dataclass
 class Server:
     """Serves ``routes`` until it is closed."""
@@ -75,40 +100,32 @@ class Server:
     calls: list[Call] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     spent_sec: float = 0.0  # in calls, all of them together
-    _ended: list[Callable[[], object]] = field(default_factory=list)
+    _thread: ServerThread | None = None
 
     def start(self, routes: web.RouteTableDef) -> None:
-        ready = threading.Event()
-        loop = asyncio.new_event_loop()
+        self._thread = ServerThread(self._serving(routes))
 
+    @asynccontextmanager
+    async def _serving(self, routes: web.RouteTableDef) -> AsyncIterator[None]:
         @web.middleware
         async def watch(request: web.Request, handler: Handler) -> web.StreamResponse:
             return await self._watch(request, handler)
 
-        async def serve() -> None:
-            app = web.Application(client_max_size=2**31, middlewares=[watch])
-            app.add_routes(routes)
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-            await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            host, port = runner.addresses[0][:2]
-            self.url = f"http://{host}:{port}"
-            ready.set()
-            ended = asyncio.Event()
-            self._ended.append(lambda: loop.call_soon_threadsafe(ended.set))
-            await ended.wait()
-            await runner.cleanup()
-
-        thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
-        thread.start()
-        assert ready.wait(30)
-        self._ended.append(lambda: thread.join(30))
-        self._ended.append(loop.close)
+        app = web.Application(client_max_size=2**31, middlewares=[watch])
+        app.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        yield
+        await runner.cleanup()
 
     def close(self) -> None:
-        for end in self._ended:
-            end()
+        thread, self._thread = self._thread, None
+        if thread is not None:  # a test may have closed it already
+            thread.close()
 
     def called(self, pattern: str) -> list[Call]:
         """Return the calls that match, such as ``POST /sandboxes``."""
@@ -165,6 +182,11 @@ class VendorServer(Server):
     def routes(self) -> web.RouteTableDef:
         """Return the vendor's interface."""
         raise NotImplementedError
+
+    def close(self) -> None:
+        for sandbox_id in list(self.sandboxes):  # or threads would wait for their commands
+            self.preempt(sandbox_id)
+        super().close()
 
     def expire_after(self, seconds: float, sandbox_id: str) -> None:
         """Let a sandbox end by itself."""

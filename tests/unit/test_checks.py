@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.checks import Finding, Problem
+from pytest_aecbench.checks import CHECKS, Finding, Problem
 from pytest_aecbench.checks.image import image
 from pytest_aecbench.checks.leaks import Expected, found
 from pytest_aecbench.checks.rehearsal import Rehearsal
+from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
-from pytest_aecbench.ledger.checks import EXPLOITS, STANDARD, parse_checks
+from pytest_aecbench.ledger.checks import EXPLOITS, GROUPS, STANDARD, parse_checks
 from pytest_aecbench.tasks.task import Task
 from tests.checking import write_task
 
@@ -29,6 +30,12 @@ from tests.checking import write_task
 )
 def test_checks_are_chosen_by_name_or_group(text: str, expected: tuple[str, ...]) -> None:
     assert parse_checks(text, "--aec-check") == expected
+
+
+def test_every_check_that_can_be_chosen_has_its_function() -> None:
+    assert sorted(CHECKS) == sorted(GROUPS["all"])
+    functions = {name: load_class(name, "--aec-check", CHECKS) for name in CHECKS}
+    assert {name for name, made in functions.items() if made.__name__ == name} == set(STANDARD)
 
 
 def test_a_path_taken_for_a_check_says_where_paths_go() -> None:

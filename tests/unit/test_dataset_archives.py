@@ -24,8 +24,8 @@ from pytest_aecbench.datasets.importer import import_dataset
 from pytest_aecbench.datasets.store import Datasets
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.tasks.digest import task_digest
+from tests.tasks import write_tree
 from tests.unit.test_datasets import make_tasks, manifest_of
-from tests.unit.test_task import write_tree
 
 Member = tuple[tarfile.TarInfo, bytes]
 

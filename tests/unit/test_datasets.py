@@ -27,12 +27,12 @@ from pytest_aecbench.datasets.store import Datasets
 from pytest_aecbench.errors import SettingsError, TaskError, UserError
 from pytest_aecbench.tasks.selection import Selection
 from pytest_aecbench.tasks.task import Task
-from tests.unit.test_task import write_task, write_tree
+from tests.tasks import write_least, write_tree
 
 
 def make_tasks(root: Path, *task_ids: str) -> Path:
     for task_id in task_ids or ("civil/a", "electrical/b"):
-        write_task(root / task_id, '[metadata]\ndifficulty = "easy"\n', f"Do {task_id}.")
+        write_least(root / task_id, '[metadata]\ndifficulty = "easy"\n', f"Do {task_id}.")
         (root / task_id / "tests/test.sh").chmod(0o755)
     return root
 
@@ -447,7 +447,7 @@ def test_a_manifest_in_anothers_place_is_refused(tmp_path: Path, datasets: Datas
 
 def test_tasks_are_selected_by_pattern_domain_difficulty_and_lifecycle(tmp_path: Path) -> None:
     root = make_tasks(tmp_path, "civil/a", "civil/b", "electrical/c")
-    write_task(root / "water/d", '[metadata]\ndifficulty = "hard"\nlifecycle = "retired"\n')
+    write_least(root / "water/d", '[metadata]\ndifficulty = "hard"\nlifecycle = "retired"\n')
 
     def ids(**conditions: tuple[str, ...]) -> list[str]:
         return [task.task_id for task in selected_tasks(Selection(**conditions), root)]
@@ -462,7 +462,7 @@ def test_tasks_are_selected_by_pattern_domain_difficulty_and_lifecycle(tmp_path:
 
 def test_a_broken_task_is_an_error_unless_patterns_leave_it_out(tmp_path: Path) -> None:
     root = make_tasks(tmp_path)
-    write_task(root / "water/bad", "[metadata]\ndifficulty = 3\n")
+    write_least(root / "water/bad", "[metadata]\ndifficulty = 3\n")
     with pytest.raises(TaskError, match="difficulty"):
         list(selected_tasks(Selection(), root))
     assert len(list(selected_tasks(Selection(exclude_patterns=("water/*",)), root))) == 2

@@ -8,14 +8,16 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pytest_aecbench.agents import tools as agent_tools
+from pytest_aecbench.agents.advisor import Advisor
+from pytest_aecbench.agents.tools import SUBMIT, Bash, ReadFile, WriteFile
 from pytest_aecbench.documents.problems import load_toml
 from pytest_aecbench.errors import TaskError
 from pytest_aecbench.settings.schema import json_schema
 from pytest_aecbench.tasks.schema import parse_config
 from pytest_aecbench.tasks.task import Task
 from pytest_aecbench.tasks.tools import BUILT_IN, DeclaredTool
-from tests.unit.test_task import load, problems, write_task, write_tree
+from tests.tasks import write_least, write_tree
+from tests.unit.test_task import load, problems
 
 DOCS = Path(__file__).parents[2] / "docs/tasks.md"
 ENTRY = "[[environment.tools]]\n"
@@ -24,7 +26,7 @@ SERVER = "[[environment.mcp_servers]]\n"
 
 def task_with(path: Path, toml: str = "", **files: str) -> Task:
     return load(
-        write_tree(write_task(path, toml), {f"tools/{k}.py": text for k, text in files.items()})
+        write_tree(write_least(path, toml), {f"tools/{k}.py": text for k, text in files.items()})
     )
 
 
@@ -184,7 +186,7 @@ def test_slips_in_entries_are_noticed() -> None:
 
 
 def test_an_entry_without_a_file_names_the_nearest(tmp_path: Path) -> None:
-    write_task(tmp_path, f"{ENTRY}name = 'frictoin'\n{ENTRY}name = 'zzz'\n")
+    write_least(tmp_path, f"{ENTRY}name = 'frictoin'\n{ENTRY}name = 'zzz'\n")
     write_tree(tmp_path, {"tools/friction.py": ""})
     one, other = problems(tmp_path)
     where = "task.toml: environment.tools"
@@ -194,7 +196,7 @@ def test_an_entry_without_a_file_names_the_nearest(tmp_path: Path) -> None:
 
 
 def test_a_file_whose_name_cannot_be_a_tools_is_refused(tmp_path: Path) -> None:
-    write_tree(write_task(tmp_path), {"tools/bash.py": "", "tools/my tool.py": ""})
+    write_tree(write_least(tmp_path), {"tools/bash.py": "", "tools/my tool.py": ""})
     one, other = problems(tmp_path)
     assert one == "tools/bash.py: 'bash' is a built-in tool; rename the file"
     right = "rename the file, or name it in the 'command' of an entry in [[environment.tools]]"
@@ -235,4 +237,5 @@ def test_editors_see_mistakes_in_entries() -> None:
 
 
 def test_the_names_of_built_in_tools_are_those_of_the_agents() -> None:
-    assert set(BUILT_IN) == set(agent_tools.BUILT_IN)
+    tools = (Advisor, Bash, ReadFile, WriteFile)
+    assert {*BUILT_IN} == {SUBMIT, *(tool.spec.name for tool in tools)}

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import APIError
+from requests.exceptions import ConnectionError as NoConnection
 
-from pytest_aecbench.backends.docker.engine import can_limit_storage
+from pytest_aecbench.backends.docker.engine import can_limit_storage, translated
+from pytest_aecbench.errors import BackendError, BuildError, classify
 
 
 def info(driver: str, backing: str | None = None, root: str = "/var/lib/docker") -> dict[str, Any]:
@@ -42,3 +45,14 @@ def test_xfs_limits_storage_with_quotas_alone(
     mounts.write_text(f"/dev/a / ext4 rw 0 0\n/dev/b /var/lib xfs {options} 0 0\n")
     monkeypatch.setattr("pytest_aecbench.backends.docker.engine.MOUNTS", mounts)
     assert can_limit_storage(info("overlay2", "xfs")) is limited
+
+
+@pytest.mark.parametrize(
+    ("error", "retried"), [(NoConnection("gone"), True), (APIError("invalid reference"), False)]
+)
+def test_an_engine_that_is_away_is_asked_again_about_an_image(
+    error: Exception, retried: bool
+) -> None:
+    with pytest.raises(BackendError) as raised, translated(BuildError, "looking for an image"):
+        raise error
+    assert classify(raised.value).retry is retried

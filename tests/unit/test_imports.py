@@ -13,9 +13,10 @@ from pytest_aecbench.backends import BACKENDS
 PACKAGE = Path(pytest_aecbench.__file__).parent
 # Imports each module in a fork of its own, which knows what we need of others but none of ours.
 IMPORT_EACH = """
-import importlib, os, sys
+import importlib, os, sys, warnings
 import filelock, pluggy, pydantic, pytest, typer, typer.main, xdist.scheduler, yaml
 
+warnings.filterwarnings("ignore", ".*Python 3.10 is EOL and Modal")
 for name in sys.argv[1:]:
     child = os.fork()
     if not child:

@@ -142,6 +142,7 @@ class Clock:
     """What the slots take for the time; others see the real one."""
 
     sleep = staticmethod(time.sleep)
+    monotonic = staticmethod(time.monotonic)
 
     def __init__(self) -> None:
         self.now = time.time()

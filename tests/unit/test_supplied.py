@@ -12,14 +12,14 @@ from pytest_aecbench.errors import TaskError
 from pytest_aecbench.tasks.digest import directory_digest, file_digests, task_digest
 from pytest_aecbench.tasks.supplied import HELPER, supplied_files
 from pytest_aecbench.tasks.task import Task
-from tests.unit.test_task import write_task, write_tree
+from tests.tasks import write_least, write_tree
 
 SOURCE = Path(verify.__file__)
 IMPORT = "from aec_verify import Number, verify\n"
 
 
 def write_verifier(directory: Path, text: str | bytes = IMPORT) -> Path:
-    return write_tree(write_task(directory), {"tests/verify.py": text})
+    return write_tree(write_least(directory), {"tests/verify.py": text})
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_only_python_files_in_tests_count(tmp_path: Path) -> None:
     files = dict.fromkeys(
         ("solution/solve.py", "tools/x.py", "tests/a.txt", "tests/.x/a.py"), IMPORT
     )
-    assert supplied_files(write_tree(write_task(tmp_path), files)) == {}
+    assert supplied_files(write_tree(write_least(tmp_path), files)) == {}
     assert supplied_files(tmp_path / "nowhere") == {}
 
 
 def test_a_module_further_down_that_imports_it_counts(tmp_path: Path) -> None:
-    write_tree(write_task(tmp_path), {"tests/grading/beams.py": IMPORT})
+    write_tree(write_least(tmp_path), {"tests/grading/beams.py": IMPORT})
     assert supplied_files(tmp_path) == {HELPER: SOURCE}
 
 
@@ -86,7 +86,7 @@ def test_a_task_keeps_a_module_of_its_own(tmp_path: Path, name: str) -> None:
 
 
 def test_what_is_no_readable_file_is_left_to_those_who_need_it(tmp_path: Path) -> None:
-    write_task(tmp_path)
+    write_least(tmp_path)
     os.mkfifo(tmp_path / "tests/pipe.py")
     (tmp_path / "tests/dangling.py").symlink_to("nowhere")
     assert supplied_files(tmp_path) == {}

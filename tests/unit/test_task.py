@@ -17,27 +17,12 @@ from pytest_aecbench.documents.variables import expand
 from pytest_aecbench.errors import TaskError
 from pytest_aecbench.tasks.task import Task, is_task
 from pytest_aecbench.trials.reward import read_reward
+from tests.tasks import write_least, write_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 DOCS = Path(__file__).parents[2] / "docs" / "tasks.md"
-
-
-def write_tree(directory: Path, files: Mapping[str, str | bytes]) -> Path:
-    for name, content in files.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return directory
-
-
-def write_task(
-    directory: Path, toml: str | bytes = "", instruction: str | bytes = "Do it."
-) -> Path:
-    """Write the least that is a task."""
-    files = {"task.toml": toml, "instruction.md": instruction, "tests/test.sh": "true"}
-    return write_tree(directory, files)
 
 
 def load(path: Path, task_id: str = "electrical/ohms-law") -> Task:
@@ -99,13 +84,13 @@ def test_asking_about_a_pipe_does_not_wait_for_it(tmp_path: Path) -> None:
 
 
 def test_a_right_task_loads_without_warnings(tmp_path: Path) -> None:
-    task = load(write_task(tmp_path))
+    task = load(write_least(tmp_path))
     assert (task.path, task.task_id, task.warnings) == (tmp_path, "electrical/ohms-law", ())
     assert task.instruction == "Do it."
 
 
 def test_the_id_is_the_directory_name_unless_given(tmp_path: Path) -> None:
-    assert Task.load(write_task(tmp_path / "ohms-law")).task_id == "ohms-law"
+    assert Task.load(write_least(tmp_path / "ohms-law")).task_id == "ohms-law"
 
 
 def test_everything_wrong_is_told_in_one_error(tmp_path: Path) -> None:
@@ -122,7 +107,7 @@ def test_everything_wrong_is_told_in_one_error(tmp_path: Path) -> None:
 def test_an_error_names_the_path_from_where_pytest_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_task(tmp_path / "tasks" / "x", '[metadata]\ndifficulty = "eazy"\n')
+    write_least(tmp_path / "tasks" / "x", '[metadata]\ndifficulty = "eazy"\n')
     monkeypatch.chdir(tmp_path)
     with pytest.raises(TaskError) as raised:
         Task.load(tmp_path / "tasks" / "x")
@@ -151,13 +136,13 @@ def test_a_missing_directory_is_an_error_for_each_missing_part(tmp_path: Path) -
 def test_a_file_that_nobody_can_read_is_an_error(
     tmp_path: Path, name: str, content: bytes, problem: str
 ) -> None:
-    write_tree(write_task(tmp_path), {name: content})
+    write_tree(write_least(tmp_path), {name: content})
     assert problems(tmp_path) == [f"{name}: {problem}"]
 
 
 @pytest.mark.parametrize("name", ["task.toml", "instruction.md"])
 def test_a_directory_or_endless_link_for_a_file_is_an_error(tmp_path: Path, name: str) -> None:
-    path = write_task(tmp_path) / name
+    path = write_least(tmp_path) / name
     path.unlink()
     path.mkdir()
     assert problems(tmp_path) == [f"{name}: not a regular file; put a text file there"]
@@ -169,12 +154,12 @@ def test_a_directory_or_endless_link_for_a_file_is_an_error(tmp_path: Path, name
 
 def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
     bom = b"\xef\xbb\xbf"
-    task = load(write_task(tmp_path, bom + b'version = "1.0"', bom + b"Do it."))
+    task = load(write_least(tmp_path, bom + b'version = "1.0"', bom + b"Do it."))
     assert task.instruction == "Do it."
 
 
 def test_warnings_name_the_file(tmp_path: Path) -> None:
-    task = load(write_task(tmp_path, "[metadata]\ndificulty = 1"))
+    task = load(write_least(tmp_path, "[metadata]\ndificulty = 1"))
     assert task.warnings == (
         f"{tmp_path / 'task.toml'}: metadata.dificulty: unknown key; did you mean 'difficulty'?",
     )
@@ -184,7 +169,7 @@ def test_warnings_name_the_file(tmp_path: Path) -> None:
 def test_no_bytes_raise_anything_but_a_task_error(
     tmp_path_factory: pytest.TempPathFactory, toml: bytes, instruction: bytes
 ) -> None:
-    path = write_task(tmp_path_factory.getbasetemp() / "fuzzed", toml, instruction)
+    path = write_least(tmp_path_factory.getbasetemp() / "fuzzed", toml, instruction)
     assert is_task(path)
     try:
         task = Task.load(path)
@@ -212,7 +197,7 @@ def test_no_bytes_raise_anything_but_a_task_error(
 def test_domain_is_stated_or_the_first_part_of_the_id(
     tmp_path: Path, task_id: str, toml: str, domain: str
 ) -> None:
-    assert load(write_task(tmp_path, toml), task_id).domain == domain
+    assert load(write_least(tmp_path, toml), task_id).domain == domain
 
 
 def test_markers_are_the_words_of_the_metadata_in_order_and_once(tmp_path: Path) -> None:
@@ -224,7 +209,7 @@ def test_markers_are_the_words_of_the_metadata_in_order_and_once(tmp_path: Path)
         category = "reasoning"
         tags = ["AS-NZS-3008", "electrical", "fire safety", "a:b (c)", "***", "easy"]
     """
-    assert load(write_task(tmp_path, toml)).markers == (
+    assert load(write_least(tmp_path, toml)).markers == (
         "electrical",
         "easy",
         "holdout",
@@ -237,7 +222,7 @@ def test_markers_are_the_words_of_the_metadata_in_order_and_once(tmp_path: Path)
 
 
 def test_markers_leave_out_what_the_metadata_does_not_say(tmp_path: Path) -> None:
-    task = load(write_task(tmp_path))
+    task = load(write_least(tmp_path))
     assert task.markers == ("electrical", "public")
     assert (task.difficulty, task.category, task.tags) == (None, None, ())
     assert task.visibility == "public"
@@ -263,7 +248,7 @@ def test_markers_leave_out_what_the_metadata_does_not_say(tmp_path: Path) -> Non
 def test_the_output_is_the_last_workspace_file_that_the_prompt_names(
     tmp_path: Path, instruction: str, path: str
 ) -> None:
-    task = load(write_task(tmp_path, instruction=instruction))
+    task = load(write_least(tmp_path, instruction=instruction))
     assert task.output_path == PurePosixPath(path)
 
 
@@ -282,7 +267,7 @@ def test_the_output_is_the_last_workspace_file_that_the_prompt_names(
 def test_workdir_is_stated_or_the_dockerfiles_last(
     tmp_path: Path, toml: str, dockerfile: str | None, workdir: str
 ) -> None:
-    write_task(tmp_path, toml)
+    write_least(tmp_path, toml)
     if dockerfile is not None:
         write_tree(tmp_path, {"environment/Dockerfile": dockerfile})
     assert load(tmp_path).workdir == PurePosixPath(workdir)
@@ -290,21 +275,21 @@ def test_workdir_is_stated_or_the_dockerfiles_last(
 
 def test_the_output_is_looked_for_only_below_the_workdir(tmp_path: Path) -> None:
     instruction = "Write /workspace/results/a.json."
-    task = load(write_task(tmp_path, instruction=instruction))
+    task = load(write_least(tmp_path, instruction=instruction))
     assert task.output_below_workdir() == PurePosixPath("results/a.json")
-    elsewhere = load(write_task(tmp_path, '[environment]\nworkdir = "/app"', instruction))
+    elsewhere = load(write_least(tmp_path, '[environment]\nworkdir = "/app"', instruction))
     assert elsewhere.output_below_workdir() is None
 
 
 def test_a_shell_verifier_goes_before_a_python_one(tmp_path: Path) -> None:
-    task = load(write_tree(write_task(tmp_path), {"tests/verify.py": ""}))
+    task = load(write_tree(write_least(tmp_path), {"tests/verify.py": ""}))
     assert task.verifier_command == "bash /tests/test.sh"
     (task.tests_dir / "test.sh").unlink()
     assert load(tmp_path).verifier_command == "python3 /tests/verify.py"
 
 
 def test_a_shell_solution_goes_before_a_python_one(tmp_path: Path) -> None:
-    task = load(write_task(tmp_path))
+    task = load(write_least(tmp_path))
     assert task.solution_script is None
     write_tree(tmp_path, {"solution/solve.py": ""})
     assert task.solution_script == task.solution_dir / "solve.py"
@@ -313,7 +298,7 @@ def test_a_shell_solution_goes_before_a_python_one(tmp_path: Path) -> None:
 
 
 def test_tools_are_the_python_files_in_order(tmp_path: Path) -> None:
-    task = load(write_task(tmp_path))
+    task = load(write_least(tmp_path))
     assert not task.tools
     names = "gdbfaceh"
     write_tree(tmp_path, {f"tools/{name}.py": "" for name in names})
@@ -375,7 +360,7 @@ def test_an_unset_variable_is_an_error_only_when_the_trial_needs_it(tmp_path: Pa
         [solution]
         env = { C = "c" }
     """
-    task = load(write_task(tmp_path, toml))
+    task = load(write_least(tmp_path, toml))
     assert task.environment_env({"HOST_A": "a"}) == {"A": "a"}
     assert task.verifier_env({}) == {"B": "b"}
     assert task.solution_env({}) == {"C": "c"}
@@ -395,7 +380,7 @@ def digest_of(path: Path) -> str:
 
 
 def test_the_digest_frames_each_kind_name_and_content(tmp_path: Path) -> None:
-    path = write_task(tmp_path, "[agent]")
+    path = write_least(tmp_path, "[agent]")
     (path / "tests/test.sh").chmod(0o755)
     (path / "link").symlink_to("task.toml")
     parts = (
@@ -409,12 +394,12 @@ def test_the_digest_frames_each_kind_name_and_content(tmp_path: Path) -> None:
 
 
 def test_the_digest_does_not_depend_on_the_place(tmp_path: Path) -> None:
-    assert digest_of(write_task(tmp_path / "a")) == digest_of(write_task(tmp_path / "deeper/b"))
+    assert digest_of(write_least(tmp_path / "a")) == digest_of(write_least(tmp_path / "deeper/b"))
 
 
 def test_every_byte_name_and_executable_bit_counts(tmp_path: Path) -> None:
     changes: list[Callable[[], object]] = [
-        lambda: write_task(tmp_path),
+        lambda: write_least(tmp_path),
         lambda: (tmp_path / "instruction.md").write_text("Do it!"),
         lambda: (tmp_path / "instruction.md").chmod(0o755),
         lambda: write_tree(tmp_path, {"empty": ""}),
@@ -443,14 +428,14 @@ def test_every_byte_name_and_executable_bit_counts(tmp_path: Path) -> None:
     ],
 )
 def test_what_tools_leave_behind_does_not_count(tmp_path: Path, name: str) -> None:
-    before = digest_of(write_task(tmp_path))
+    before = digest_of(write_least(tmp_path))
     write_tree(tmp_path, {name: "left behind"})
     assert digest_of(tmp_path) == before
 
 
 def test_a_link_counts_by_where_it_points_and_is_not_followed(tmp_path: Path) -> None:
     outside = write_tree(tmp_path / "outside", {"secret": "1"})
-    path = write_task(tmp_path / "task")
+    path = write_least(tmp_path / "task")
     (path / "file").symlink_to("../outside/secret")
     (path / "directory").symlink_to("../outside")
     (path / "dangling").symlink_to("nowhere")
@@ -481,8 +466,8 @@ def test_a_link_counts_by_where_it_points_and_is_not_followed(tmp_path: Path) ->
 def test_bytes_cannot_move_between_names_and_contents_unnoticed(
     tmp_path: Path, one: dict[str, bytes], other: dict[str, bytes]
 ) -> None:
-    first = write_tree(write_task(tmp_path / "1"), one)
-    second = write_tree(write_task(tmp_path / "2"), other)
+    first = write_tree(write_least(tmp_path / "1"), one)
+    second = write_tree(write_least(tmp_path / "2"), other)
     assert digest_of(first) != digest_of(second)
 
 
@@ -498,8 +483,8 @@ def test_two_trees_have_the_same_digest_exactly_when_they_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, one: dict[str, bytes], other: dict[str, bytes]
 ) -> None:
     base = tmp_path_factory.mktemp("trees")
-    first = write_tree(write_task(base / "1"), one)
-    second = write_tree(write_task(base / "2"), dict(reversed(other.items())))
+    first = write_tree(write_least(base / "1"), one)
+    second = write_tree(write_least(base / "2"), dict(reversed(other.items())))
     assert (digest_of(first) == digest_of(second)) is (one == other)
 
 
@@ -550,7 +535,7 @@ def test_a_task_and_its_backends_agree_on_where_work_is_done(
 ) -> None:
     from pytest_aecbench.backends.remote import Environment
 
-    directory = write_task(tmp_path)
+    directory = write_least(tmp_path)
     (directory / "environment").mkdir(exist_ok=True)
     (directory / "environment/Dockerfile").write_text(dockerfile)
     assert str(Task.load(directory).workdir) == workdir
@@ -559,7 +544,7 @@ def test_a_task_and_its_backends_agree_on_where_work_is_done(
 
 
 def test_a_ready_image_makes_the_dockerfile_count_for_nothing(tmp_path: Path) -> None:
-    directory = write_task(tmp_path)
+    directory = write_least(tmp_path)
     (directory / "task.toml").write_text('[environment]\ndocker_image = "x:1"\n')
     (directory / "environment").mkdir(exist_ok=True)
     (directory / "environment/Dockerfile").write_text("FROM a\nWORKDIR /elsewhere\n")

@@ -19,9 +19,9 @@ from docker.errors import ImageNotFound
 from filelock import FileLock
 
 from pytest_aecbench.backends.docker._internals import cut_off
-from pytest_aecbench.backends.docker.engine import TROUBLE, connect, translated
+from pytest_aecbench.backends.docker.engine import TROUBLE, answers, connect, is_lost, translated
 from pytest_aecbench.backends.shared.environment import read_environment
-from pytest_aecbench.errors import BuildError
+from pytest_aecbench.errors import BackendError, BuildError
 from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.owner import LABEL_PREFIX
 from pytest_aecbench.tasks.digest import context_digest
@@ -170,7 +170,8 @@ class Builder:
                 if "error" in said:
                     raise BuildError(f"docker: {image} cannot be pulled; {said['error']}")
         except TROUBLE as error:
-            raise BuildError(f"docker: {image} cannot be pulled; {one_line(error)}") from None
+            kind = BackendError if is_lost(error) else BuildError
+            raise kind(f"docker: {image} cannot be pulled; {one_line(error)}") from None
         return image
 
 
@@ -200,15 +201,17 @@ class _Build:
             with suppress(OSError):
                 self._log.write_text("".join(self._output), "utf-8", "replace")
 
-    def _failed(self, reason: str) -> BuildError:
-        """Return the error: one line, then the last lines of the build's output."""
+    def _failed(self, reason: str, *, lost: bool = False) -> BackendError:
+        """Return the error: one line, then the last lines of the build's output.
+
+        An engine that is ``lost``, or gone by now, is to blame itself.
+        """
         lines = _COLOUR.sub("", "".join(self._output)).splitlines()
         steps = [line for line in lines if re.match(r"Step \d+/\d+ :|#\d+ \[", line)]
         at = f" at {steps[-1]!r}" if steps else ""
         shown = "".join(f"\n  {line}" for line in lines[-_SHOWN_LINES:])
-        return BuildError(
-            f"{self._dockerfile}: the build failed{at}; {reason} (log: {self._log}){shown}"
-        )
+        kind = BackendError if lost or not answers() else BuildError
+        return kind(f"{self._dockerfile}: the build failed{at}; {reason} (log: {self._log}){shown}")
 
     def _run_engine(self, force: bool) -> None:
         api = connect()
@@ -245,7 +248,7 @@ class _Build:
                     raise self._failed(" ".join(str(said["error"]).split()))
         except TROUBLE as error:
             if not timed_out.is_set():
-                raise self._failed(one_line(error)) from None
+                raise self._failed(one_line(error), lost=is_lost(error)) from None
         finally:
             timer.cancel()
             for response in responses:

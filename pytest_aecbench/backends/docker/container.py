@@ -20,7 +20,7 @@ from pytest_aecbench.backends.docker.engine import is_gone, translated
 from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
 from pytest_aecbench.backends.docker.streams import Frames, Output
 from pytest_aecbench.backends.shared.archives import ArchiveWriter, sandbox_path, unpack
-from pytest_aecbench.backends.shared.shell import check_environment, check_request
+from pytest_aecbench.backends.shared.shell import check_request
 from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ class Container:
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run one command to completion."""
-        check_request(request)
-        check_environment(request.env)
+        check_request(request, request.env)
         uploads = {sandbox_path(target): source for target, source in request.uploads.items()}
         user = self.user if request.user is None else request.user
         try:

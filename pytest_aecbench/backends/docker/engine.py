@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from docker.utils import kwargs_from_env
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone
+from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone
 from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TROUBLE",
+    "answers",
     "can_limit_storage",
     "check",
     "connect",
     "is_gone",
+    "is_lost",
     "summary",
     "translated",
 ]
@@ -107,13 +109,37 @@ def can_limit_storage(info: Mapping[str, Any]) -> bool | None:
 
 @contextmanager
 def translated(kind: type[BackendError], what: str) -> Iterator[None]:
-    """Raise the engine's errors as ours; a container that does not exist is SandboxGone."""
+    """Raise the engine's errors as ours; a container that does not exist is SandboxGone.
+
+    An image is not to blame for an engine that fails, so that is not a BuildError.
+    """
     try:
         yield
     except TROUBLE as error:
         if kind is not LaunchError and is_gone(error):
             raise SandboxGone(f"docker: {what}: the container is gone") from None
+        if kind is BuildError and (is_lost(error) or _is_internal(error)):
+            kind = BackendError
         raise kind(f"docker: {what}: {one_line(error)}") from None
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether the connection to the engine failed."""
+    connection = (RequestException, HTTPError, ConnectionError)
+    return isinstance(error, connection) and not isinstance(error, APIError)
+
+
+def _is_internal(error: BaseException) -> bool:
+    return isinstance(error, APIError) and bool(error.is_server_error())
+
+
+def answers() -> bool:
+    """Return whether there is an engine."""
+    try:
+        with closing(connect()) as api:
+            return bool(api.ping())
+    except (LaunchError, *TROUBLE):
+        return False
 
 
 def is_gone(error: BaseException) -> bool:

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.backends.local.init import FirstProcess, mounting_script, setup_script
 from pytest_aecbench.backends.local.kill import MARKER, kill_tree
 from pytest_aecbench.backends.local.layout import Layout
@@ -107,26 +108,17 @@ class NamespaceSandbox:
         if not self._first.is_alive(patience_sec):
             raise SandboxGone("local: the sandbox has died; its first process is gone")
 
-    def execute(
-        self,
-        command: str,
-        *,
-        env: Mapping[str, str],
-        cwd: str | None = None,
-        user: str | None = None,
-        timeout_sec: float | None = None,
-        on_output: Callable[[bytes], object] | None = None,
-    ) -> BackendExecutionResult:
-        """Run ``bash -c command`` with exactly the environment ``env``."""
-        with bash_arguments(command) as (arguments, stdin):
+    def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
+        """Run the command with exactly the request's environment."""
+        with bash_arguments(request.command) as (arguments, stdin):
             return self._run(
                 arguments,
-                env=env,
-                cwd=cwd or str(self.layout.workdir),
-                ids=self._ids(user),
-                timeout_sec=timeout_sec,
+                env=request.env,
+                cwd=request.cwd or str(self.layout.workdir),
+                ids=self._ids(request.user),
+                timeout_sec=request.timeout_sec,
                 stdin=stdin,
-                on_output=on_output,
+                on_output=request.on_output,
             )
 
     def _run(
@@ -160,9 +152,10 @@ class NamespaceSandbox:
             self.check_alive(_DYING_SEC if result.returncode == _KILLED else 0)
         return result
 
-    def reentry(self, env: Mapping[str, str], cwd: str | None, user: str | None) -> list[str]:
+    def reentry(self, request: BackendExecutionRequest) -> list[str]:
         """Return the start of a command line that runs in a new sandbox like this one."""
-        words = _enter_root(cwd or str(self.layout.workdir), env, self._ids(user))
+        cwd = request.cwd or str(self.layout.workdir)
+        words = _enter_root(cwd, request.env, self._ids(request.user))
         log = shlex.quote(str(self.layout.home / "rerun.log"))
         lines = [
             f"exec 3>&2 2>{log}",  # optional mounts may fail
@@ -279,7 +272,7 @@ def probe() -> Kind | str:
             layout = Layout.make(Path(workspace), WORKSPACE)
             try:
                 sandbox = NamespaceSandbox(layout, kind)
-                result = sandbox.execute("true", env={}, timeout_sec=_PROBE_SEC)
+                result = sandbox.execute(BackendExecutionRequest("true", timeout_sec=_PROBE_SEC))
                 sandbox.close()
                 if result.returncode == 0:
                     return kind

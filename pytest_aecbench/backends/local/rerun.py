@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.backends.shared.shell import tool_env
 
 if TYPE_CHECKING:
-    from pytest_aecbench.backends import BackendExecutionRequest
     from pytest_aecbench.backends.local.namespaces import NamespaceSandbox
     from pytest_aecbench.backends.local.rewriting import RewritingSandbox
 
@@ -29,9 +29,8 @@ def rerun_script(
 
     A verifier starts with no results, as it did the first time, and its reward is shown.
     """
-    command = request.command if request else "bash"
-    env, cwd, user = (request.env, request.cwd, request.user) if request else ({}, None, None)
-    words = sandbox.reentry(env, cwd, user)
+    request = request or BackendExecutionRequest("bash")
+    words = sandbox.reentry(request)
     lines = [
         "#!/usr/bin/env bash",
         *(f"export {name}={shlex.quote(value)}" for name, value in tool_env().items()),
@@ -40,7 +39,7 @@ def rerun_script(
     results = sandbox.layout.home / _RESULTS.lstrip("/")
     if verifies(request):
         lines.append(f"find {shlex.quote(str(results))} -mindepth 1 -delete")
-    again = sandbox.rewrite(command) if sandbox.rewrite else command
+    again = sandbox.rewrite(request.command) if sandbox.rewrite else request.command
     lines.append(shlex.join([*words, "bash", "-c", "--", again]))
     lines.append("code=$?")
     if verifies(request):

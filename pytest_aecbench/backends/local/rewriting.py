@@ -24,9 +24,10 @@ from pytest_aecbench.backends.shared.shell import bash_arguments, find_tool, res
 from pytest_aecbench.errors import BackendError, LaunchError, TransferError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import PurePosixPath
 
+    from pytest_aecbench.backends import BackendExecutionRequest
     from pytest_aecbench.backends.local.layout import Layout
 
 __all__ = ["Rewriter", "RewritingSandbox"]
@@ -129,43 +130,37 @@ class RewritingSandbox:
         """Return the home directory of commands."""
         return str(self.layout.home / "tmp")
 
-    def execute(
-        self,
-        command: str,
-        *,
-        env: Mapping[str, str],
-        cwd: str | None = None,
-        user: str | None = None,
-        timeout_sec: float | None = None,
-        on_output: Callable[[bytes], object] | None = None,
-    ) -> BackendExecutionResult:
-        """Run ``bash -c command`` with exactly the environment ``env``, both rewritten."""
-        if user and resolve_user(user)[0] != os.geteuid():
-            raise BackendError(f"user: {user!r} is not available in mode 'rewriting'; use none")
+    def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
+        """Run the command with exactly the request's environment, both rewritten."""
+        if request.user and resolve_user(request.user)[0] != os.geteuid():
+            raise BackendError(
+                f"user: {request.user!r} is not available in mode 'rewriting'; use none"
+            )
         marker = f"{self.layout.home.name}.{next(self._commands)}"
-        directory = self._host_path(cwd or str(self.layout.workdir))
+        directory = self._host_path(request.cwd or str(self.layout.workdir))
         if not directory.is_dir():
-            return BackendExecutionResult(125, stderr=f"cannot change directory to {cwd!r}\n")
-        with bash_arguments(self.rewrite(command)) as (arguments, stdin):
+            reason = f"cannot change directory to {request.cwd!r}\n"
+            return BackendExecutionResult(125, stderr=reason)
+        with bash_arguments(self.rewrite(request.command)) as (arguments, stdin):
             return run(
                 [find_tool("bash") or "bash", *arguments],
-                env={**self._rewritten(env), MARKER: marker},
+                env={**self._rewritten(request.env), MARKER: marker},
                 cwd=directory,
                 stdin=stdin,
-                timeout_sec=timeout_sec,
+                timeout_sec=request.timeout_sec,
                 kill=partial(kill_tree, marker=marker),
                 on_start=self._groups.add,
-                on_output=on_output,
+                on_output=request.on_output,
             )
 
     def _rewritten(self, env: Mapping[str, str]) -> dict[str, str]:
         rewritten = {name: self.rewrite(value) for name, value in env.items()}
         return {"TMPDIR": str(self.layout.home / "tmp"), **rewritten}
 
-    def reentry(self, env: Mapping[str, str], cwd: str | None, user: str | None) -> list[str]:
+    def reentry(self, request: BackendExecutionRequest) -> list[str]:
         """Return the start of a command line that runs as if in this sandbox."""
-        directory = self._host_path(cwd or str(self.layout.workdir))
-        variables = [f"{name}={value}" for name, value in self._rewritten(env).items()]
+        directory = self._host_path(request.cwd or str(self.layout.workdir))
+        variables = [f"{name}={value}" for name, value in self._rewritten(request.env).items()]
         bash = find_tool("bash") or "bash"
         step = 'cd "$0" && exec "$@"'
         return [bash, "-c", step, str(directory), "env", "-i", *variables]

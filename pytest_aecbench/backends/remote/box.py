@@ -20,7 +20,7 @@ from pytest_aecbench.backends.remote.calls import Lost, bounded, retry
 from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
 from pytest_aecbench.backends.shared.archives import ArchiveWriter, sandbox_path, unpack
 from pytest_aecbench.backends.shared.output import OUTPUT_CAP
-from pytest_aecbench.backends.shared.shell import check_environment, check_request
+from pytest_aecbench.backends.shared.shell import check_request
 from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
 from pytest_aecbench.text import joined_ends
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.backends import BackendExecutionRequest
-    from pytest_aecbench.backends.remote import Vendor
+    from pytest_aecbench.backends.remote.vendor import Vendor
 
 __all__ = ["Box"]
 
@@ -63,9 +63,8 @@ class Box:
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run one command to completion."""
-        check_request(request)
         env = {"LANG": "C.UTF-8", **self.env, **request.env}
-        check_environment(env)
+        check_request(request, env)
         started = time.monotonic()
         seconds = None if request.timeout_sec is None else f"{request.timeout_sec:g}"
         steps = [

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pytest_aecbench.backends.remote import Environment
+    from pytest_aecbench.backends.remote.environment import Environment
 
 __all__ = ["BuildLog", "built_once"]
 

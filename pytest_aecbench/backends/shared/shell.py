@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CLEAR",
     "bash_arguments",
-    "check_environment",
     "check_request",
     "find_tool",
     "resolve_user",
@@ -34,8 +33,6 @@ _FROM_STDIN = 'IFS= read -rd "" REPLY; exec </dev/null; eval "$REPLY"'
 @contextmanager
 def bash_arguments(command: str) -> Iterator[tuple[list[str], IO[bytes] | None]]:
     """Yield the arguments with which bash runs ``command``, and stdin for a long command."""
-    if "\0" in command:
-        raise BackendError("command: contains a NUL character; remove it")
     encoded = os.fsencode(command)
     if len(encoded) <= _LONGEST:
         yield ["-c", "--", command], None
@@ -46,16 +43,12 @@ def bash_arguments(command: str) -> Iterator[tuple[list[str], IO[bytes] | None]]
         yield ["-c", _FROM_STDIN], script
 
 
-def check_request(request: BackendExecutionRequest) -> None:
-    """Raise BackendError for a command or a directory that no shell can be given."""
+def check_request(request: BackendExecutionRequest, env: Mapping[str, str]) -> None:
+    """Raise BackendError if no shell can run the command there with the environment ``env``."""
     if "\0" in request.command:
         raise BackendError("command: contains a NUL character; remove it")
     if request.cwd is not None and not request.cwd.startswith("/"):
         raise BackendError(f"cwd: {request.cwd!r} is not absolute; start it with '/'")
-
-
-def check_environment(env: Mapping[str, str]) -> None:
-    """Raise BackendError for a variable that no process can have."""
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
             raise BackendError(f"env: {name!r} is not valid; names have no '=', values no NUL")

@@ -1,0 +1,239 @@
+"""``LocalBackend``: the life of a sandbox on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
+
+from pytest_aecbench.backends import (
+    BackendExecutionRequest,
+    BackendExecutionResult,
+    CollectedArtifacts,
+    Limits,
+    TrialHandle,
+)
+from pytest_aecbench.backends.local.image import UnbuiltImage
+from pytest_aecbench.backends.local.kill import kill_marked
+from pytest_aecbench.backends.local.layout import Layout
+from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
+from pytest_aecbench.backends.local.rerun import rerun_script, verifies
+from pytest_aecbench.backends.local.rewriting import RewritingSandbox
+from pytest_aecbench.backends.shared.archives import tidy
+from pytest_aecbench.backends.shared.environment import read_environment
+from pytest_aecbench.backends.shared.launch import check_workspace, missing_image
+from pytest_aecbench.backends.shared.sandboxes import Sandboxes
+from pytest_aecbench.backends.shared.shell import check_request, find_tool
+from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
+from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
+from pytest_aecbench.host.slots import cores
+from pytest_aecbench.tasks.digest import context_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_aecbench.settings.model import Settings
+
+__all__ = ["LocalBackend", "Mode"]
+
+Mode = Literal["auto", "namespaces", "rewriting"]
+
+
+class _Running(NamedTuple):
+    sandbox: NamespaceSandbox | RewritingSandbox
+    image: UnbuiltImage
+    workspace_dir: Path
+
+
+class LocalBackend:
+    """Runs trials as subprocesses on this machine.
+
+    ``mode`` says how a sandbox gets its own ``/workspace``, ``/tests``, ``/logs`` and
+    ``/solution``: in Linux namespaces, which also hide the ``hidden`` paths, or by rewriting
+    these paths in commands and scripts; ``auto`` uses namespaces if they are available.
+    """
+
+    name = "local"
+
+    def __init__(self, mode: Mode = "auto", hidden: Sequence[Path] = ()) -> None:
+        if mode not in get_args(Mode):
+            valid = ", ".join(map(repr, sorted(get_args(Mode))))
+            raise SettingsError(f"local: mode {mode!r} is not valid; use one of {valid}")
+        self._asked: Mode = mode
+        self._hidden = tuple(path.resolve() for path in hidden)
+        self._images: dict[str, UnbuiltImage] = {}
+        self._running: Sandboxes[_Running] = Sandboxes(self.name)
+        self._last: dict[str, BackendExecutionRequest] = {}  # the last request of each sandbox
+        self._kept: set[str] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> LocalBackend:
+        """Return the backend for a run's settings, with the run's own directories hidden."""
+        hidden = (settings.tasks_root, settings.ledger_root, settings.jobs_root)
+        return cls(cast("Mode", settings.local_mode), hidden)
+
+    @property
+    def mode(self) -> Literal["namespaces", "rewriting"]:
+        """The way in which sandboxes are made here."""
+        if self._asked == "auto":
+            return "rewriting" if isinstance(probe(), str) else "namespaces"
+        return self._asked
+
+    def describe(self) -> str:
+        """Return one line about the mode and the limits that are not enforced."""
+        if self.mode == "namespaces":
+            return "local (namespaces; no limits on cpus, memory, storage)"
+        return "local (rewriting; no limits on cpus, memory, storage, network)"
+
+    def preflight(self) -> None:
+        """Raise LaunchError if no sandbox can be started."""
+        if not find_tool("bash"):
+            raise LaunchError("local: bash is not installed; install it to run any command")
+        if self._asked == "namespaces" and isinstance(why := probe(), str):
+            raise SettingsError(
+                f"local: mode 'namespaces' is not available here ({why}); use 'auto' or 'rewriting'"
+            )
+
+    def build_environment(self, *, task_dir: Path) -> str:
+        """Read the task's Dockerfile, if it has one; nothing is built."""
+        context = task_dir / "environment"
+        workdir = read_environment(task_dir).workdir
+        try:
+            image = UnbuiltImage.read(context, {"HOME": "/root", "PATH": _search_path()}, workdir)
+            image_ref = f"local:sha256-{context_digest(context)[:16]}{workdir or ''}"
+        except OSError as error:
+            raise BuildError(f"{error.filename}: cannot be read; {error.strerror}") from None
+        with self._lock:
+            image = self._images.setdefault(image_ref, image)
+            task_dir = task_dir.resolve()
+            # Most are in a directory that is hidden already, and there may be thousands of them.
+            if not any(task_dir.is_relative_to(path) for path in self._hidden):
+                image.task_dirs.add(task_dir)
+        return image_ref
+
+    def notes(self, image_ref: str) -> tuple[str, ...]:
+        """Return the parts of the task's Dockerfile that have no effect here, one line each."""
+        return self._image(image_ref).notes
+
+    def _image(self, image_ref: str) -> UnbuiltImage:
+        try:
+            return self._images[image_ref]
+        except KeyError:
+            raise missing_image(self.name, image_ref) from None
+
+    def launch_trial(
+        self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
+    ) -> TrialHandle:
+        """Start a sandbox whose ``/workspace`` is ``workspace_dir`` itself."""
+        image = self._image(image_ref)
+        self.preflight()
+        check_workspace(self.name, workspace_dir)
+        try:
+            with ExitStack() as undo:
+                layout = Layout.make(workspace_dir.resolve(), image.workdir)
+                undo.callback(layout.remove)
+                sandbox = self._start(layout, image, limits or Limits())
+                undo.callback(sandbox.close)
+                image.stage(layout, sandbox.rewrite)
+                undo.pop_all()
+        except OSError as error:
+            raise LaunchError(f"local: no sandbox could be started; {error}") from None
+        with self._lock:
+            self._running[layout.home.name] = _Running(sandbox, image, workspace_dir)
+        return TrialHandle(self.name, layout.home.name)
+
+    def _start(
+        self, layout: Layout, image: UnbuiltImage, limits: Limits
+    ) -> NamespaceSandbox | RewritingSandbox:
+        kind = probe() if self.mode == "namespaces" else None
+        if not isinstance(kind, Kind):
+            return RewritingSandbox(layout)
+        return NamespaceSandbox(
+            layout,
+            kind,
+            hidden=(*self._hidden, *image.task_dirs),
+            network=limits.network,
+        )
+
+    def execute_trial(
+        self, *, handle: TrialHandle, request: BackendExecutionRequest
+    ) -> BackendExecutionResult:
+        """Run one command to completion in the sandbox."""
+        sandbox, image, _ = self._running[handle.handle_id]
+        sandbox.check_alive()
+        env = {
+            "HOME": sandbox.default_home(request.user),
+            "LANG": "C.UTF-8",
+            "PATH": _search_path(),
+            **image.env,
+            **request.env,
+        }
+        check_request(request, env)
+        request = self._last[handle.handle_id] = replace(request, env=env)
+        if request.exclusive:
+            sandbox.kill_all()
+        for target, source in request.uploads.items():
+            sandbox.place(target, source)
+        return sandbox.execute(request)
+
+    def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
+        """Return the sandbox's own directories, without entries that are unsafe to read."""
+        sandbox, _, workspace_dir = self._running[handle.handle_id]
+        logs = sandbox.layout.home / "logs"
+        skipped = [f"workspace/{what}" for what in tidy(sandbox.layout.workspace)]
+        skipped += [f"logs/{what}" for what in tidy(logs)]
+        return CollectedArtifacts(workspace_dir, logs, tuple(skipped))
+
+    def keep(self, handle: TrialHandle) -> str:
+        """Keep the sandbox's directories after its teardown; return how to use them."""
+        sandbox, _, workspace_dir = self._running[handle.handle_id]
+        home = sandbox.layout.home
+        script = home / "rerun"
+        request = self._last.get(handle.handle_id)
+        text = rerun_script(sandbox, request)
+        script.write_text(text, encoding="utf-8", errors="surrogateescape")
+        keep(home)
+        self._kept.add(handle.handle_id)
+        what = "verifier" if verifies(request) else "last command"
+        return "\n".join(
+            (
+                f"tests and logs are in {home}, the workspace is {workspace_dir}",
+                f"run the {what} again: bash {script}",
+                f"look around: bash {script} bash",
+                f"remove it: rm -rf {home}",
+            )
+        )
+
+    def teardown(self, *, handle: TrialHandle) -> None:
+        """Kill all processes of the sandbox and remove its directories, but not its workspace.
+
+        A kept sandbox loses only its processes.
+        """
+        running = self._running.get(handle.handle_id)
+        if running is not None:
+            running.sandbox.close()
+            if handle.handle_id not in self._kept:
+                running.sandbox.layout.remove()
+            self._running.pop(handle.handle_id, None)
+            self._last.pop(handle.handle_id, None)
+
+    def concurrency(self) -> int:
+        """Return how many trials at once are sensible here."""
+        return cores()
+
+    def reap(self, *, dry_run: bool = False) -> list[str]:
+        """Remove the sandboxes of dead runs with all their processes; return their names."""
+        homes = abandoned_homes(self.name)
+        for home in [] if dry_run else homes:
+            kill_marked(home.name)
+            remove_tree(home)
+        return [home.name for home in homes]
+
+
+def _search_path() -> str:
+    return os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])

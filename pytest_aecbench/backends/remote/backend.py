@@ -1,0 +1,227 @@
+"""``RemoteBackend``: the life of a sandbox that a vendor rents out."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import shutil
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_aecbench.backends import (
+    BackendExecutionRequest,
+    BackendExecutionResult,
+    CollectedArtifacts,
+    Limits,
+    TrialHandle,
+)
+from pytest_aecbench.backends.remote.box import Box
+from pytest_aecbench.backends.remote.calls import bounded, retry
+from pytest_aecbench.backends.remote.environment import Environment
+from pytest_aecbench.backends.shared.launch import check_workspace
+from pytest_aecbench.backends.shared.paths import WORKSPACE
+from pytest_aecbench.backends.shared.sandboxes import Sandboxes
+from pytest_aecbench.errors import BackendError, LaunchError
+from pytest_aecbench.host import slots
+from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
+from pytest_aecbench.host.owner import EXPIRES_LABEL, LABEL_PREFIX, Owner, is_abandoned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_aecbench.backends.remote.vendor import Vendor
+    from pytest_aecbench.settings.model import Settings
+
+__all__ = ["RemoteBackend"]
+
+_TOKEN_LABEL = f"{LABEL_PREFIX}sandbox"
+_CREATE_SEC = 600.0
+_KILL_SEC = 60.0
+_LIFETIME_SEC = 3600.0
+_EXPIRY_MARGIN_SEC = 900
+
+
+class _Sandbox(NamedTuple):
+    box: Box
+    home: Path
+
+
+class RemoteBackend:
+    """Runs trials in sandboxes of a vendor, configured by ``options``.
+
+    ``cpus`` and ``memory_mb`` override a task's values.
+    """
+
+    make_vendor: Callable[[Mapping[str, object]], Vendor]
+    first_at_once = 10  # vendors also limit how fast sandboxes are started
+
+    def __init__(
+        self,
+        options: Mapping[str, object] | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        run_id: str = "",
+        cpus: float | None = None,
+        memory_mb: int | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        self.vendor = self.make_vendor(options or {})
+        self.name = self.vendor.name
+        self._sizes = {"cpus": cpus, "memory_mb": memory_mb}
+        self._concurrency = concurrency or self.vendor.concurrency
+        self._notes: list[str] = []
+        self._checked = ""
+        self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
+        self._environments: dict[str, Environment] = {}
+        self._sandboxes: Sandboxes[_Sandbox] = Sandboxes(self.name)
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> RemoteBackend:
+        """Return the backend for a run's settings."""
+        return cls(
+            settings.backend_options,
+            labels={f"{LABEL_PREFIX}experiment": settings.experiment_id},
+            run_id=settings.run_id,
+            cpus=settings.cpus,
+            memory_mb=settings.memory_mb,
+            concurrency=settings.concurrency,
+        )
+
+    def concurrency(self) -> int:
+        """Return how many sandboxes at once an ordinary account may have."""
+        return self.vendor.concurrency
+
+    def describe(self) -> str:
+        """Return one line about the vendor and the limits that it does not enforce."""
+        missing = ", ".join(self.vendor.unenforced())
+        known = self._checked or self.vendor.check()
+        return f"{known}{f'; no limit on {missing}' if missing else ''}"
+
+    def preflight(self) -> None:
+        """Raise an error if no sandbox can be rented."""
+        self._checked = retry(self.vendor.check)
+
+    def build_environment(self, *, task_dir: Path) -> str:
+        """Build the image of the task's ``environment`` directory, unless it exists."""
+        environment = Environment.read(task_dir)
+        sizes = {name: value for name, value in self._sizes.items() if value is not None}
+        environment = replace(environment, **sizes)  # type: ignore[arg-type]
+        image_ref = retry(lambda: self.vendor.build(environment))
+        self._environments[image_ref] = environment
+        return image_ref
+
+    def launch_trial(
+        self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
+    ) -> TrialHandle:
+        """Rent a sandbox; copy the contents of ``workspace_dir`` to its working directory."""
+        check_workspace(self.name, workspace_dir)
+        limits = limits or Limits()
+        if refusal := self.vendor.refusal(limits):
+            raise LaunchError(f"{self.name}: {refusal}")
+        environment = self._environments.get(image_ref)
+        lifetime_sec = math.ceil(limits.lifetime_sec or _LIFETIME_SEC)
+        token = secrets.token_hex(8)
+        labels = {
+            **self._labels,
+            **Owner.current().labels(),
+            _TOKEN_LABEL: token,
+            f"{LABEL_PREFIX}trial": workspace_dir.parent.name,
+            EXPIRES_LABEL: str(int(time.time() + lifetime_sec + _EXPIRY_MARGIN_SEC)),
+        }
+        try:
+            sandbox_id = retry(
+                lambda: bounded(
+                    lambda: self.vendor.create(image_ref, limits, labels, lifetime_sec),
+                    _CREATE_SEC,
+                    f"{self.name}: a new sandbox",
+                ),
+                on_busy=self._slow_down,
+            )
+        except BaseException as error:
+            self._forget(token)
+            if isinstance(error, BackendError) and not isinstance(error, LaunchError):
+                raise LaunchError(str(error)) from None
+            raise
+        box = Box(
+            self.vendor,
+            sandbox_id,
+            workspace_dir,
+            environment.workdir if environment else WORKSPACE,
+            environment.env if environment else {},
+            environment.user if environment else "",
+        )
+        home = make_home(self.name)
+        with self._lock:
+            self._sandboxes[sandbox_id] = _Sandbox(box, home)
+        return TrialHandle(self.name, sandbox_id)
+
+    def _slow_down(self) -> None:
+        """Use fewer sandboxes at once for a while, in all runs on this machine."""
+        now = slots.lower(self.name, self._concurrency)
+        self._notes.append(f"{self.name}: is busy; {now} sandboxes at once for some minutes")
+
+    def notes(self, image_ref: str) -> tuple[str, ...]:
+        """Return a line for each time the vendor was too busy."""
+        notes, self._notes = tuple(self._notes), []
+        return notes
+
+    def _forget(self, token: str) -> None:
+        """End a sandbox that may have been started although its start was not confirmed."""
+        with suppress(BackendError):
+            for rented in self.vendor.rented():
+                if rented.labels.get(_TOKEN_LABEL) == token:
+                    self._kill(rented.sandbox_id)
+
+    def execute_trial(
+        self, *, handle: TrialHandle, request: BackendExecutionRequest
+    ) -> BackendExecutionResult:
+        """Run one command to completion in the sandbox."""
+        return self._sandboxes[handle.handle_id].box.execute(request)
+
+    def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
+        """Copy ``/logs`` to the host, then replace ``workspace_dir`` by the working directory."""
+        box, home = self._sandboxes[handle.handle_id]
+        logs, workspace = home / "logs", home / "workspace"
+        for directory in (logs, workspace):
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+        skipped = box.collect(logs, workspace)
+        (logs / "verifier").mkdir(exist_ok=True)
+        shutil.rmtree(box.workspace_dir, ignore_errors=True)
+        shutil.move(workspace, box.workspace_dir)
+        return CollectedArtifacts(box.workspace_dir, logs, tuple(skipped))
+
+    def teardown(self, *, handle: TrialHandle) -> None:
+        """End the sandbox."""
+        with self._lock:
+            sandbox = self._sandboxes.pop(handle.handle_id, None)
+        if sandbox is not None:
+            remove_tree(sandbox.home)
+            self._kill(handle.handle_id)
+
+    def _kill(self, sandbox_id: str) -> None:
+        retry(
+            lambda: bounded(
+                lambda: self.vendor.kill(sandbox_id),
+                _KILL_SEC,
+                f"{self.name}: the end of a sandbox",
+            ),
+            on_lost=True,
+        )
+
+    def reap(self, *, dry_run: bool = False) -> list[str]:
+        """End the sandboxes and remove the files of dead runs; return the sandboxes' ids."""
+        for home in [] if dry_run else abandoned_homes(self.name):
+            remove_tree(home)
+        left = [
+            rented.sandbox_id for rented in retry(self.vendor.rented) if is_abandoned(rented.labels)
+        ]
+        if not dry_run:
+            for sandbox_id in left:
+                self._kill(sandbox_id)
+        return sorted(left)

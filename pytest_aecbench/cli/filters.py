@@ -1,0 +1,70 @@
+"""The options that select records of the ledger, for every command that reads some."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pytest_aecbench.cli.console import check_choices, print_problem, project_settings
+from pytest_aecbench.cli.groups import option, option_group
+from pytest_aecbench.ledger.query import OUTCOMES, Query, parse_since
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_aecbench.ledger.record import TrialRecord
+
+__all__ = ["Filters", "with_filters"]
+
+_HELP = {
+    "experiment": "Only this experiment.",
+    "agent": "Only this agent.",
+    "task": "Only tasks whose id matches, such as 'civil/*'.",
+    "domain": "Only this domain.",
+    "outcome": "Only passed, failed, error or unverified.",
+    "dataset": "Only trials of this NAME[@VERSION].",
+    "since": "Only trials begun since a date, or 7d, 12h, 30m.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The records that these options select."""
+
+    experiment: str | None = None
+    query: Query = field(default_factory=Query)
+
+    @classmethod
+    def parse(cls, values: Mapping[str, str | None]) -> Filters:
+        """Check the options' values; None selects all records."""
+        experiment, since, outcome = (values.get(key) for key in ("experiment", "since", "outcome"))
+        check_choices([outcome] if outcome else (), OUTCOMES, "--outcome")
+        others = {key: values.get(key) for key in ("agent", "task", "domain", "dataset")}
+        begun = parse_since(since, "--since") if since else None
+        return cls(experiment, Query(**others, outcome=outcome, since=begun))
+
+    def load(self, where: str = "--experiment") -> list[TrialRecord]:
+        """Return the selected records; print the files that contain none.
+
+        ``where`` names the experiment in an error.
+        """
+        from pytest_aecbench.ledger.store import Ledger
+        from pytest_aecbench.settings.resolve import find_experiment
+
+        root = project_settings().ledger_root
+        chosen = find_experiment(root, self.experiment, where) if self.experiment else None
+        loaded = Ledger(root).load(chosen)
+        for problem in loaded.problems:
+            print_problem(f"{problem}; skipped")
+        return self.query.select(loaded.records)
+
+
+def with_filters(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command these options, or all, as its parameter ``filters``."""
+    options = [
+        option(name, Annotated[str | None, typer.Option(help=_HELP[name])])
+        for name in names or _HELP
+    ]
+    return option_group("filters", options, Filters.parse)

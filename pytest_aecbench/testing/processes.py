@@ -1,0 +1,88 @@
+"""The tests of deadlines, and of the processes that a command leaves behind."""
+# ruff: noqa: D102  (a test's name states its requirement)
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_aecbench.testing.sandbox import RunningSandbox
+
+__all__ = ["ProcessConformance", "start_strays"]
+
+# Each leaves a process behind that writes its number to $1.
+_STRAYS = {
+    "background": "(echo $BASHPID > $1; exec sleep 1000) &",
+    "session": "setsid bash -c 'echo $$ > $1; exec sleep 1000' bash $1 &",
+    "deaf": """bash -c 'trap "" HUP INT TERM; echo $$ > $1; while :; do sleep 1; done' bash $1 &""",
+    "twice-forked": "(setsid bash -c 'echo $$ > $1; exec sleep 1000' bash $1 >/dev/null 2>&1 &)",
+}
+_GONE = (
+    "for i in {1..200}; do kill -0 $(cat %s.pid) 2>/dev/null || exit 0; sleep 0.05; done; exit 1"
+)
+
+
+def start_strays() -> str:
+    """Return a command that leaves processes behind, each with its number in a file."""
+    starts = [f"set -- {name}.pid; {command}" for name, command in _STRAYS.items()]
+    waits = [f"until [ -s {name}.pid ]; do :; done" for name in _STRAYS]
+    return "\n".join([*starts, *waits, "echo started"])
+
+
+class ProcessConformance:
+    """A deadline ends a command's processes, an exclusive request all others."""
+
+    def test_a_deadline_bounds_time_and_keeps_what_was_printed(
+        self, sandbox: RunningSandbox
+    ) -> None:
+        started = time.monotonic()
+        result = sandbox.run("echo out; echo err >&2; sleep 1000", timeout_sec=1.5)
+        assert time.monotonic() - started < 15
+        assert result.timed_out
+        assert result.returncode is None
+        assert (result.stdout, result.stderr) == ("out\n", "err\n")
+        assert result.duration_sec >= 1.5
+
+    def test_a_deadline_ends_everything_the_command_started(self, sandbox: RunningSandbox) -> None:
+        result = sandbox.run(f"{start_strays()}; sleep 1000", timeout_sec=3)
+        assert result.timed_out
+        assert result.stdout == "started\n"
+        for name in _STRAYS:
+            sandbox.output(_GONE % name)
+
+    def test_a_deadline_spares_what_earlier_commands_started(self, sandbox: RunningSandbox) -> None:
+        sandbox.output(start_strays())
+        assert sandbox.run("sleep 1000", timeout_sec=0.5).timed_out
+        sandbox.output("kill -0 $(cat session.pid) && kill -0 $(cat twice-forked.pid)")
+
+    def test_a_command_that_prints_for_ever_is_ended(self, sandbox: RunningSandbox) -> None:
+        result = sandbox.run("trap '' TERM; while :; do echo y; done", timeout_sec=1)
+        assert result.timed_out
+        assert result.stdout.startswith("y\ny\n")
+
+    def test_what_a_command_leaves_running_lives_on(self, sandbox: RunningSandbox) -> None:
+        started = time.monotonic()
+        assert sandbox.output(start_strays()) == "started\n"
+        assert time.monotonic() - started < 15
+        for name in _STRAYS:
+            sandbox.output(f"kill -0 $(cat {name}.pid)")
+
+    def test_what_is_left_running_can_go_on_printing(self, sandbox: RunningSandbox) -> None:
+        sandbox.output("(for i in {1..30000}; do echo 0123456789; done; touch done) &")
+        sandbox.output("until [ -e done ]; do :; done", timeout_sec=30)
+
+    def test_an_exclusive_request_is_alone(self, sandbox: RunningSandbox) -> None:
+        sandbox.output(start_strays())
+        assert sandbox.output("echo alone", exclusive=True) == "alone\n"
+        for name in _STRAYS:
+            sandbox.output(_GONE % name)
+
+    def test_an_exclusive_request_ends_processes_that_multiply(
+        self, sandbox: RunningSandbox
+    ) -> None:
+        multiply = "grow() { for i in {1..2}; do (sleep 0.2; grow) & done; wait; }; grow"
+        storm = f"(ulimit -u 300; {multiply}) >/dev/null 2>&1 &\necho $! > storm.pid"
+        sandbox.output(storm)
+        assert sandbox.output("echo alone", exclusive=True) == "alone\n"
+        sandbox.output(_GONE % "storm")

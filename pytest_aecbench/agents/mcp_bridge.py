@@ -574,18 +574,18 @@ def piece_of(number: int, content: bytes, offset: int = 0) -> bytes:
 def serve(directory: str) -> None:
     """Listen in the directory, and go on in a process of its own."""
     config = {**json.load(sys.stdin), **json.loads(os.environ.pop(VARIABLE))}
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(f"{directory}/socket")
-    listener.listen(16)
-    if os.fork():
-        return
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
-    Bridge(directory, config).serve(listener)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(f"{directory}/socket")
+        listener.listen(16)
+        if os.fork():
+            return
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        Bridge(directory, config).serve(listener)
 
 
 def ask(directory: str) -> None:

@@ -15,12 +15,14 @@ from pytest_aecbench.agents.mcp import open_servers
 from pytest_aecbench.agents.tools import ToolOutput
 from pytest_aecbench.backends.sandbox import Sandbox
 from pytest_aecbench.errors import LaunchError, SandboxGone, TaskError
-from tests.agents.conftest import MakeTask, Mode
+from tests.agents.conftest import MODES, MakeTask, Mode
 from tests.agents.pictures import PNG, in_base64, png
 from tests.agents.servers import sdk
 from tests.agents.toolbox import Toolbox, check_sdk_server
 
 HERE = Path(__file__).parent
+# Elsewhere, a sandbox shares processes and temporary files with everything on the machine.
+isolated = pytest.mark.needs("namespaces")
 PLAIN = """[[environment.mcp_servers]]
 name = "plain"
 transport = "stdio"
@@ -59,7 +61,7 @@ def test_the_tools_of_all_pages_are_offered(plain: Toolbox) -> None:
     assert plain.specs["plain__where"].description == "Where it runs"
 
 
-@pytest.mark.parametrize("mode", ["namespaces", "rewriting"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_tool_is_called(plain: Toolbox, mode: Mode) -> None:
     assert plain.use("plain__add", a=2, b=40) == ToolOutput("42")
     assert plain.use("plain__add", a=1, b=1).text == "2"
@@ -169,12 +171,14 @@ def test_a_result_that_is_too_long_is_an_error(plain: Toolbox) -> None:
     assert plain.use("plain__add", a=1, b=1).text == "2"
 
 
+@isolated
 def test_an_agent_that_kills_the_bridge_is_told(plain: Toolbox, sandbox: Sandbox) -> None:
     sandbox.execute("kill -9 $(pgrep -f 'bridge.py serve')")
     output = plain.use("plain__add", a=1, b=1)
     assert output == ToolOutput("the connection to the server is lost", is_error=True)
 
 
+@isolated
 @pytest.mark.parametrize(
     "fake",
     [
@@ -200,6 +204,7 @@ def test_an_agent_that_replaces_the_bridge_is_told(
     assert len(output.text) < 200
 
 
+@isolated
 def test_a_server_may_finish_and_leaves_nothing(make_task: MakeTask, sandbox: Sandbox) -> None:
     with toolbox(make_task, sandbox, PLAIN):
         assert sandbox.execute("pgrep -f plain.py").returncode == 0
@@ -207,6 +212,7 @@ def test_a_server_may_finish_and_leaves_nothing(make_task: MakeTask, sandbox: Sa
     assert sandbox.execute("pgrep -f '[p]lain.py|[b]ridge.py'").stdout == ""
 
 
+@isolated
 def test_a_server_is_ended_when_the_agent_fails(make_task: MakeTask, sandbox: Sandbox) -> None:
     with pytest.raises(ZeroDivisionError), toolbox(make_task, sandbox, PLAIN):
         raise ZeroDivisionError
@@ -229,6 +235,7 @@ def test_several_servers_have_distinct_names(make_task: MakeTask, sandbox: Sandb
 CLOSED = "url = 'http://127.0.0.1:9'"
 
 
+@isolated
 @pytest.mark.parametrize(
     ("server", "why"),
     [

@@ -104,6 +104,13 @@ def output_from(result: object) -> ToolOutput:
     """Return what the model gets of a ``CallToolResult``."""
     if not isinstance(result, Mapping):
         return failure("the server's result is not an object")
+    try:
+        return _output(result)
+    except RecursionError:
+        return failure("the server's result is nested too deeply")
+
+
+def _output(result: Mapping[str, Any]) -> ToolOutput:
     content = result.get("content")
     texts: list[str] = []
     images: list[Image] = []

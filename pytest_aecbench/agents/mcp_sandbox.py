@@ -56,8 +56,7 @@ def sandbox_server(server: McpServerConfig, sandbox: Sandbox) -> Iterator[list[O
     """
     bridge = _start(server, sandbox)
     try:
-        tools = _tools(server, bridge)
-        yield offered_tools(server.name, tools, bridge.call)
+        yield _tools(server, bridge)
     finally:
         bridge.stop()
 
@@ -81,16 +80,16 @@ def _start(server: McpServerConfig, sandbox: Sandbox) -> _Bridge:
     return _Bridge(sandbox, directory)
 
 
-def _tools(server: McpServerConfig, bridge: _Bridge) -> list[Any]:
+def _tools(server: McpServerConfig, bridge: _Bridge) -> list[OfferedTool]:
     try:
         answer = bridge.ask({"do": "list"}, START_SEC)
-    except _NoAnswerError as error:
-        answer = {"error": str(error)}
-    tools = answer.get("tools")
-    if isinstance(tools, list):
-        return tools
-    said = " ".join(str(answer.get("error")).split())
-    raise LaunchError(f"mcp server {server.name!r}: did not start; {said[:1000]}")
+        if isinstance(tools := answer.get("tools"), list):
+            return offered_tools(server.name, tools, bridge.call)
+        why = str(answer.get("error"))
+    except (_NoAnswerError, RecursionError) as error:
+        why = str(error)
+    said = " ".join(why.split())[:1000]
+    raise LaunchError(f"mcp server {server.name!r}: did not start; {said}")
 
 
 class _Bridge:

@@ -98,3 +98,13 @@ def test_any_result_is_text_that_can_be_sent(result: object) -> None:
 )
 def test_any_content_is_text_that_can_be_sent(block: object) -> None:
     assert output_from({"content": [block]}).text.encode()
+
+
+@pytest.mark.parametrize("name", ["structuredContent", "content"])
+def test_a_result_nested_too_deeply_is_an_error(name: str) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    result = {"structuredContent": deep, "content": [{"type": "text", "text": deep}]}
+    output = output_from({name: result[name]})
+    assert output == ToolOutput("the server's result is nested too deeply", is_error=True)

@@ -26,6 +26,7 @@ from pytest_aecbench.providers.replies import (
     listed,
     mapping,
     string,
+    thoughts,
     tool_call,
     turns,
     why_stopped,
@@ -192,6 +193,7 @@ def _reply(data: dict[str, Any], request_id: Any) -> ModelReply:
         usage=_usage(data.get("usage")),
         model=identifier(data.get("model")),
         request_id=identifier(request_id),
+        reasoning=thoughts(block.get("thinking") for block in native),
     )
 
 

@@ -46,7 +46,8 @@ class AzureModel(OpenAIModel):
     def _client(self) -> Any:
         if self._is_v1():
             return shared(make_client, self._server())
-        version = self.route.variable("AZURE_OPENAI_API_VERSION", "api_version") or _API_VERSION
+        version = self.route.variable("AZURE_OPENAI_API_VERSION", "api_version")
+        version = version or self.route.variable("AGENT_API_VERSION") or _API_VERSION
         return shared(_make_client, self._server(), version)
 
 

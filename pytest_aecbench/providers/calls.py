@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_aecbench.errors import (
     ConnectionFailed,
@@ -17,6 +18,7 @@ from pytest_aecbench.errors import (
 )
 from pytest_aecbench.providers import Model, ModelReply, ModelRequest, Usage
 from pytest_aecbench.providers.budget import Budget
+from pytest_aecbench.text import encodable
 
 if TYPE_CHECKING:
     from pytest_aecbench.providers.cache import ReplyCache
@@ -168,7 +170,7 @@ class Caller:
             raise DeadlineReached
         start = time.monotonic()
         try:
-            reply = self.model.complete(request, timeout_sec=min(_LONGEST_CALL_SEC, left_sec))
+            asked = self.model.complete(request, timeout_sec=min(_LONGEST_CALL_SEC, left_sec))
         except ModelTimeout:
             # A model that has answered before is too slow for the time that its agent left it.
             # One that never did is a provider that hangs, which is not the agent's fault.
@@ -179,7 +181,7 @@ class Caller:
         except ProviderError:
             self.clock.waited_sec += time.monotonic() - start
             raise
-        return reply, time.monotonic() - start
+        return _encodable(asked), time.monotonic() - start
 
     def _await_retry(self, error: ProviderError, failed: int) -> None:
         """Wait until it makes sense to ask again, and let all others wait; or give up."""
@@ -196,6 +198,28 @@ class Caller:
     @property
     def _patience_sec(self) -> float:
         return max(0.0, self._max_wait_sec - self.clock.waited_sec)
+
+
+_T = TypeVar("_T")
+
+
+def _encodable(value: _T) -> _T:
+    """Return a reply that UTF-8 can carry, as it has to when it is sent back.
+
+    JSON can escape half a character, so a model could make the next request fail.
+    """
+    made: Any = value
+    if isinstance(value, str):
+        made = encodable(value)
+    elif isinstance(value, Mapping):
+        made = {_encodable(key): _encodable(item) for key, item in value.items()}
+    elif isinstance(value, (list, tuple)):
+        made = type(value)(map(_encodable, value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {part.name: _encodable(getattr(value, part.name)) for part in fields(value)}
+        made = replace(value, **parts)
+    result: _T = made
+    return result
 
 
 def _delay(error: ProviderError, failed: int) -> float:

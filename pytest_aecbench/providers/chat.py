@@ -14,6 +14,7 @@ from pytest_aecbench.providers.replies import (
     listed,
     mapping,
     string,
+    thoughts,
     tool_call,
     why_stopped,
 )
@@ -132,6 +133,8 @@ def reply(data: Any, request_id: Any) -> ModelReply:
         usage=_usage(data.get("usage")),
         model=identifier(data.get("model")),
         request_id=identifier(request_id),
+        # As servers with open models call it, of which some use the second name.
+        reasoning=thoughts(native.get(name) for name in ("reasoning_content", "reasoning")),
     )
 
 

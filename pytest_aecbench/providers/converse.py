@@ -24,12 +24,15 @@ from pytest_aecbench.providers.replies import (
     listed,
     mapping,
     string,
+    thoughts,
     tool_call,
     turns,
     why_stopped,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_aecbench.providers import ModelRequest, Part, Stop
 
 __all__ = ["body_of", "reply", "with_bytes", "without_bytes"]
@@ -160,7 +163,15 @@ def reply(data: Any, request_id: Any) -> ModelReply:
         stop=why_stopped(data["stopReason"], _STOPS, parts),
         usage=_usage(data.get("usage")),
         request_id=identifier(request_id),
+        reasoning=thoughts(_reasoning_texts(native)),
     )
+
+
+def _reasoning_texts(blocks: list[dict[str, Any]]) -> Iterator[Any]:
+    for block in blocks:
+        shown = block.get("reasoningContent", {})
+        text = shown.get("reasoningText") if isinstance(shown, dict) else None
+        yield text.get("text") if isinstance(text, dict) else None
 
 
 def _call(call: dict[str, Any]) -> ToolCall:

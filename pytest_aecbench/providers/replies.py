@@ -18,6 +18,7 @@ __all__ = [
     "listed",
     "mapping",
     "string",
+    "thoughts",
     "tool_call",
     "turns",
     "why_stopped",
@@ -56,6 +57,11 @@ def count(values: Any, *path: str) -> int | None:
 def identifier(value: Any) -> str | None:
     """Return the name of a model or a request, or None where there is none."""
     return value if isinstance(value, str) and value else None
+
+
+def thoughts(values: Iterable[Any]) -> str:
+    """Return what a provider shows of a model's reasoning; what is not text is left out."""
+    return "\n".join(value for value in values if isinstance(value, str) and value)
 
 
 def tool_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:

@@ -14,6 +14,7 @@ from pytest_aecbench.providers.replies import (
     listed,
     mapping,
     string,
+    thoughts,
     tool_call,
     why_stopped,
 )
@@ -116,7 +117,14 @@ def reply(data: Any, request_id: Any) -> ModelReply:
         ),
         model=identifier(data.get("model")),
         request_id=identifier(request_id),
+        reasoning=thoughts(_summaries(native)),
     )
+
+
+def _summaries(items: list[dict[str, Any]]) -> Iterator[Any]:
+    for item in items:
+        if item.get("type") == "reasoning":
+            yield from (piece.get("text") for piece in listed(item.get("summary") or []))
 
 
 def _reason(data: Mapping[str, Any]) -> str:

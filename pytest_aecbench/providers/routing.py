@@ -190,6 +190,12 @@ def check_route(route: Route, where: str) -> None:
             f"{where}: client.settings.headers: {type(headers).__name__} instead of a table; "
             "write each header as 'name: value'"
         )
+    most = route.settings.get("max_in_flight", 1)
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise SettingsError(
+            f"{where}: client.settings.max_in_flight: {most!r} is not valid; "
+            "use a whole number from 1"
+        )
     if absent := missing(route.provider, route.settings):
         keys = " and ".join(absent)
         verb = "are" if len(absent) > 1 else "is"

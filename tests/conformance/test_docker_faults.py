@@ -127,6 +127,7 @@ def test_workers_killed_in_any_phase_leave_nothing(stuck: StuckRun) -> None:
     assert stuck.images() == []
 
 
+@pytest.mark.slow
 def test_what_a_killed_controller_left_is_settled_by_the_next_run(
     stuck: StuckRun, project: Project
 ) -> None:

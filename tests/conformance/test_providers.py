@@ -138,6 +138,16 @@ def test_a_tool_loop_goes_round_twice(server: ModelServer, way: Way) -> None:
     assert PIXEL in json.dumps(server.calls[1].body)
 
 
+@some_ways("anthropic", "anthropic-streamed", "bedrock-token")
+def test_reasoning_that_a_provider_shows_is_kept_for_the_trajectory(
+    server: ModelServer, way: Way
+) -> None:
+    server.scripts[way.model] = (Turn("It is steel.", thinking="Is it steel or timber?"),)
+    reply = model_at(server, way).complete(opening(way), timeout_sec=30)
+    assert reply.reasoning == "Is it steel or timber?"
+    assert reply.message.text == "It is steel."
+
+
 @every_way
 def test_a_reply_survives_being_stored_as_json(server: ModelServer, way: Way) -> None:
     server.scripts[way.model] = (Turn("", (Wish("bash"),), "a thought"), Turn("done"))

@@ -203,6 +203,18 @@ def test_what_the_conversation_itself_leads_to_is_scored(
     assert project.record()["agent_result"]["end"] == end
 
 
+@pytest.mark.parametrize("model", ["claude-half", "gpt-4o-half", "gpt-5-half"])
+def test_half_a_character_does_not_turn_a_zero_into_an_error(
+    project: Project, server: ModelServer, model: str
+) -> None:
+    wishes = (
+        Wish("bash", {"command": "echo \ud800"}),
+        Wish("write_file", {"path": "\udfff", "content": "\ud800"}),
+    )
+    server.scripts[model] = (Turn("half of \ud83d", wishes), *solving()[1:])
+    assert run(project, model)["evaluation"]["reward"] == 1
+
+
 @pytest.mark.parametrize("harness", ["direct", "tool_loop"])
 def test_a_server_of_ones_own_needs_no_key(
     project: Project, monkeypatch: pytest.MonkeyPatch, harness: str

@@ -104,6 +104,10 @@ def test_an_unknown_name_is_told_with_the_prefixes() -> None:
             "client.settings.api: 'responsive' is not known; did you mean 'responses'?",
         ),
         (
+            {"kind": "openai", "settings": {"max_in_flight": 0}},
+            "client.settings.max_in_flight: 0 is not valid; use a whole number from 1",
+        ),
+        (
             {"kind": "openai", "settings": {"headers": ["X-Team: a"]}},
             "client.settings.headers: list instead of a table; write each header as 'name: value'",
         ),

@@ -274,6 +274,7 @@ class Container:
                 "start", " ".join(reason.split()) or "check that the image has bash"
             )
         if said == "failed":
+            errors += _rest_of_errors(running.frames)  # the reason may come after the line
             reason, _, _ = errors.decode(errors="replace").strip().partition("\n")
             raise _NotStartedError(value, reason)
         assert said == what, line
@@ -382,6 +383,16 @@ class Container:
                 return []  # removed by the agent
             with closing(chunks):
                 return unpack(chunks, directory)
+
+
+def _rest_of_errors(frames: Frames) -> bytes:
+    """Return what a script that has ended printed on stderr and was not read yet."""
+    frames.deadline = time.monotonic() + _TOOL_SEC
+    rest = b""
+    with suppress(TimeoutError):
+        for number, data in frames:
+            rest += data if number == 2 else b""
+    return rest
 
 
 @contextmanager

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from pytest_aecbench.agents import MAX_WAIT_SEC
 from pytest_aecbench.documents.problems import model_problems
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.tasks.schema import McpServerConfig, distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +60,12 @@ class AdvisorParameters(_Parameters):
     enabled: Annotated[bool, Field(description="true or false")] = True
 
 
+class McpServerParameters(McpServerConfig):
+    """An MCP server of the agent, on this machine."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class ToolLoopParameters(DirectParameters):
     """The parameters of the tool loop."""
 
@@ -69,6 +76,11 @@ class ToolLoopParameters(DirectParameters):
         Field(gt=0, le=86_400, description="a number of seconds above 0, at most 86400"),
     ] = None
     advisor: Annotated[AdvisorParameters | None, Field(description="a table with a 'model'")] = None
+    mcp_servers: Annotated[
+        tuple[McpServerParameters, ...],
+        Field(strict=False, description="a list of tables with 'command' or 'url'"),
+        AfterValidator(distinct_names),
+    ] = ()
 
 
 _ParametersT = TypeVar("_ParametersT", bound=_Parameters)

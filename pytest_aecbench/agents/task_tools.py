@@ -69,10 +69,10 @@ class TaskTool:
             return output
         try:
             images = tuple(self._images(printed, timeout_sec))
-        except BadImageError as error:
+            rest = {name: value for name, value in printed.items() if name != "images"}
+            text = clipped(encodable(json.dumps(rest, ensure_ascii=False)))
+        except (BadImageError, RecursionError) as error:
             return replace(output, text=f"the tool gave no usable image; {error}", is_error=True)
-        rest = {name: value for name, value in printed.items() if name != "images"}
-        text = clipped(encodable(json.dumps(rest, ensure_ascii=False)))
         return replace(output, text=text, stdout=text, images=images)
 
     def _images(self, printed: Mapping[str, Any], timeout_sec: float) -> Iterator[Image]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import AgentLimits, AgentResult, context_of
 from pytest_aecbench.agents.advisor import Advisor
+from pytest_aecbench.agents.mcp import check_servers, open_servers
 from pytest_aecbench.agents.model_agent import ModelAgent, call_metadata
 from pytest_aecbench.agents.parameters import ToolLoopParameters
 from pytest_aecbench.agents.prompts import (
@@ -66,11 +67,18 @@ class ToolLoopAgent(ModelAgent[ToolLoopParameters]):
     prompt_version = TOOL_LOOP_VERSION
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
-        """Work on the task."""
+        """Work on the task; the time until its servers have started is not the agent's."""
+        with open_servers(self.parameters.mcp_servers, task, sandbox) as offered:
+            return self._work(task, sandbox, limits, offered)
+
+    def _work(
+        self, task: Task, sandbox: Sandbox, limits: AgentLimits, offered: list[Tool]
+    ) -> AgentResult:
         caller = self.caller(sandbox, limits)
         messages: list[Message] = []
         tools: list[Tool] = [Bash(sandbox), ReadFile(sandbox), WriteFile(sandbox)]
         tools += (TaskTool(declared, sandbox) for declared in task.declared_tools)
+        tools += offered
         if (advisor := self._advisor) is not None:
             own = self.caller(sandbox, limits, self.route_to(advisor.model), caller.clock)
             tools.append(Advisor(advisor, own, messages))
@@ -81,8 +89,9 @@ class ToolLoopAgent(ModelAgent[ToolLoopParameters]):
         return self.result(caller, end, turns=loop.turn, error=error)
 
     def preflight(self, prices: Mapping[str, Price]) -> None:
-        """Raise SettingsError unless its models can be called."""
+        """Raise SettingsError unless its models can be called and its servers started."""
         super().preflight(prices)
+        check_servers(self.parameters.mcp_servers, self.spec.name)
         if (advisor := self._advisor) is not None:
             self.check_model(self.route_to(advisor.model), prices)
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -35,6 +35,7 @@ __all__ = [
     "TaskConfig",
     "ToolConfig",
     "VerifierConfig",
+    "distinct_names",
     "parse_config",
 ]
 
@@ -191,7 +192,7 @@ class McpServerConfig(_Table):
         tuple[Annotated[str, Field(pattern=r"^[^\x00]*$")], ...],
         Field(strict=False, description="an array of strings"),
     ] = ()
-    env: _Env = {}
+    env: Annotated[_Env, Field(repr=False)] = {}  # tracebacks show what is represented
     url: Annotated[
         str | None, Field(pattern=r"^https?://\S+$", description="a URL that starts with http")
     ] = None
@@ -200,7 +201,7 @@ class McpServerConfig(_Table):
             Annotated[str, Field(pattern=r"^[\w!#$%&'*+.^`|~-]+$")],
             Annotated[str, Field(pattern=r"^[^\x00\r\n]*$")],
         ],
-        Field(description="names of HTTP headers with strings as values"),
+        Field(description="names of HTTP headers with strings as values", repr=False),
     ] = {}
 
     @model_validator(mode="after")
@@ -223,31 +224,17 @@ class McpServerConfig(_Table):
         return {**given, "transport": self.kind}
 
 
-def _tool_names(tools: tuple[ToolConfig, ...]) -> tuple[ToolConfig, ...]:
-    return _distinct_names(tools, "tools")
+_Named = TypeVar("_Named", bound=ToolConfig | McpServerConfig)
 
 
-def _server_names(servers: tuple[McpServerConfig, ...]) -> tuple[McpServerConfig, ...]:
-    return _distinct_names(servers, "servers")
-
-
-_Named = TypeVar("_Named", ToolConfig, McpServerConfig)
-
-
-def _distinct_names(entries: tuple[_Named, ...], what: str) -> tuple[_Named, ...]:
+def distinct_names(entries: tuple[_Named, ...]) -> tuple[_Named, ...]:
+    """Return the entries, unless two of them have the same name."""
     names = [entry.name for entry in entries]
     for name in names:
         if names.count(name) > 1:
-            twice = f"two {what} are named {shown(name)}; give each its own name"
+            twice = f"two are named {shown(name)}; give each its own name"
             raise PydanticCustomError("custom", twice)
     return entries
-
-
-Servers: TypeAlias = Annotated[
-    tuple[McpServerConfig, ...],
-    Field(strict=False, description="an array of tables with 'command' or 'url'"),
-    AfterValidator(_server_names),
-]
 
 
 class EnvironmentConfig(_Table):
@@ -276,9 +263,13 @@ class EnvironmentConfig(_Table):
     tools: Annotated[
         tuple[ToolConfig, ...],
         Field(strict=False, description="an array of tables with a 'name'"),
-        AfterValidator(_tool_names),
+        AfterValidator(distinct_names),
     ] = ()
-    mcp_servers: Servers = ()
+    mcp_servers: Annotated[
+        tuple[McpServerConfig, ...],
+        Field(strict=False, description="an array of tables with 'command' or 'url'"),
+        AfterValidator(distinct_names),
+    ] = ()
 
     @property
     def healthcheck_sec(self) -> float:

@@ -104,6 +104,9 @@ class Trial:
         for env in (task.environment_env, task.verifier_env, task.solution_env):
             with suppress(TaskError):  # a variable that is not set is said where it is needed
                 secrets.update(secrets_from(env()))
+        with suppress(TaskError):
+            for server in task.mcp_servers():
+                secrets.update(secrets_from(server.env))
         return Scrubber(secrets)
 
     @cached_property

@@ -15,6 +15,7 @@ from tests.tasks import write_least, write_tree
 
 MakeTask = Callable[..., Task]
 Mode = Literal["auto", "namespaces", "rewriting"]
+MODES = [pytest.param("namespaces", marks=pytest.mark.needs("namespaces")), "rewriting"]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pytest_aecbench.agents.task_tools import TaskTool
 from pytest_aecbench.agents.tools import BadArgumentsError, Tool, ToolOutput
 from pytest_aecbench.backends.sandbox import Sandbox
 from pytest_aecbench.errors import SandboxGone
-from tests.agents.conftest import MakeTask, Mode
+from tests.agents.conftest import MODES, MakeTask, Mode
 from tests.agents.pictures import GIF, PNG, in_base64, png
 
 ENTRY = "[[environment.tools]]\nname = 'it'\n"
@@ -22,7 +22,7 @@ print(json.dumps({"y": 2 * json.load(sys.stdin)["x"]}))
 ECHO = "import sys; sys.stdout.write(sys.stdin.read())"
 
 
-@pytest.fixture(params=["namespaces", "rewriting"])
+@pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> Mode:
     return request.param  # type: ignore[no-any-return]
 

@@ -106,7 +106,7 @@ NAME = "use a name of at most 64 letters, digits, '_' and '-' that starts with a
         ("name = 'bash'", "0.name: 'bash' is a built-in tool; use another name"),
         (
             f"name = 'a'\n{ENTRY}name = 'a'",
-            ": two tools are named 'a'; give each its own name",
+            ": two are named 'a'; give each its own name",
         ),
         (
             "name = 'a'\ntimeout_sec = 0",
@@ -167,7 +167,7 @@ def test_a_bad_entry_is_one_line(text: str, problem: str) -> None:
         ),
         (
             f"name = 'a'\ncommand = 'x'\n{SERVER}name = 'a'\ncommand = 'y'",
-            ": two servers are named 'a'; give each its own name",
+            ": two are named 'a'; give each its own name",
         ),
     ],
 )

@@ -42,6 +42,7 @@ _STATUS: dict[str, AgentStatus] = {
     "context_length": "limit_reached",
     "deadline": "timed_out",
     "refusal": "failed",
+    "rejected": "failed",
     "stopped": "failed",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import AgentLimits, AgentResult, context_of
@@ -29,8 +29,8 @@ from pytest_aecbench.agents.tools import (
     ToolOutput,
     WriteFile,
 )
-from pytest_aecbench.errors import ContextExceeded, Refused
-from pytest_aecbench.providers import Message, Part, Text, ToolCall, ToolResult, ToolSpec
+from pytest_aecbench.errors import ContextExceeded, Refused, RequestRejected
+from pytest_aecbench.providers import Image, Message, Part, Text, ToolCall, ToolResult, ToolSpec
 from pytest_aecbench.providers.calls import DeadlineReached
 from pytest_aecbench.text import did_you_mean
 
@@ -186,6 +186,12 @@ class _Loop:
             call = self.caller.call(request)
         except ContextExceeded as error:
             raise _Ended("context_length", str(error)) from None
+        except RequestRejected as error:
+            if not self.turn:
+                raise  # nothing of the model's is in the request yet
+            if self._drop_images():
+                return None
+            raise _Ended("rejected", str(error)) from None
         except Refused as error:
             self.turn += 1
             self.trajectory.add("assistant", turn=self.turn, metadata={"refused": str(error)})
@@ -193,6 +199,15 @@ class _Loop:
             return None
         self.refusals = self.refusals if call.reply.stop == "refusal" else 0
         return call
+
+    def _drop_images(self) -> bool:
+        """Replace images by words; return whether there were some.
+
+        An image can be broken in ways that only the provider finds.
+        """
+        before = list(self.messages)
+        self.messages[:] = [replace(one, content=_without_images(one)) for one in before]
+        return self.messages != before
 
     def _count_refusal(self, why: str) -> None:
         self.refusals += 1
@@ -273,6 +288,18 @@ class _Loop:
             return tool.run(wanted.arguments, timeout_sec)
         except BadArgumentsError as error:
             return ToolOutput(f"bad arguments: {error}", is_error=True)
+
+
+def _without_images(message: Message) -> tuple[Part, ...]:
+    dropped = Text("[an image that the provider does not take]")
+    return tuple(
+        replace(
+            part, content=tuple(dropped if isinstance(one, Image) else one for one in part.content)
+        )
+        if isinstance(part, ToolResult)
+        else part
+        for part in message.content
+    )
 
 
 def _result_metadata(output: ToolOutput) -> dict[str, object]:

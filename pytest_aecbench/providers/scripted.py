@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.documents.strict import read_json
-from pytest_aecbench.errors import RequestRejected, SettingsError
+from pytest_aecbench.errors import ProviderError, SettingsError
 from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.providers import Message, ModelReply, ModelRequest, Stop, Text, ToolCall, Usage
 from pytest_aecbench.providers.prices import Price
@@ -62,10 +62,10 @@ class ScriptedModel:
                 replies = conversation["replies"]
                 break
         else:
-            raise RequestRejected(f"{shown_path(path)}: no conversation is for this instruction")
+            raise ProviderError(f"{shown_path(path)}: no conversation is for this instruction")
         number = sum(message.role == "assistant" for message in request.messages)
         if number >= len(replies):
-            raise RequestRejected(
+            raise ProviderError(
                 f"{shown_path(path)}: reply {number + 1} is asked for, but there are {len(replies)}"
             )
         return _reply(replies[number], number)

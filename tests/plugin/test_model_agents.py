@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.providers import PIXEL
 from tests.project import Project
 
-PIXEL = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
-    "rkJggg=="
-)
 ANSWER = '{"current_a": 2.0, "power_w": 24.0}'
 PRICE = {"input": 3, "output": 15}
 
@@ -337,7 +334,7 @@ def test_a_provider_that_fails_is_an_error_with_what_was_spent(anyhow: Project) 
     anyhow.task()
     record = run(anyhow, LOOK, WRITE)  # and there is no third reply
     assert record["evaluation"]["reward"] is None
-    assert record["evaluation"]["error"]["cause"] == "provider_request"
+    assert record["evaluation"]["error"]["cause"] == "provider"
     assert record["cost"]["tokens_in"] == 2000
     assert record["cost"]["usd"] == pytest.approx(0.009)
     assert "agent/trajectory.jsonl" in [file["path"] for file in record["outputs"]["files"]]

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pytest_aecbench.cli.app import app
+from tests.conformance.providers import PIXEL
 from tests.project import Project
 from tests.standins.models import KEY, ModelServer, Tokens, Turn, Wish
 
@@ -213,6 +214,32 @@ def test_half_a_character_does_not_turn_a_zero_into_an_error(
     )
     server.scripts[model] = (Turn("half of \ud83d", wishes), *solving()[1:])
     assert run(project, model)["evaluation"]["reward"] == 1
+
+
+def test_a_conversation_that_the_provider_does_not_take_is_scored(
+    project: Project, server: ModelServer
+) -> None:
+    server.scripts[CLAUDE] = solving()[1:]
+    server.queue.extend(["", "rejected"])
+    assert run(project, CLAUDE)["evaluation"]["reward"] == 1
+    assert project.record()["agent_result"]["end"] == "rejected"
+
+
+def test_an_image_that_the_provider_does_not_take_is_left_out(
+    project: Project, server: ModelServer
+) -> None:
+    paint = f"echo {PIXEL} | base64 -d > plot.png"
+    server.scripts[CLAUDE] = (
+        Turn("", (Wish("bash", {"command": paint}), Wish("read_file", {"path": "plot.png"}))),
+        *solving()[1:],
+    )
+    server.queue.extend(["", "rejected"])
+    record = run(project, CLAUDE)
+    assert record["evaluation"]["reward"] == 1
+    assert record["agent_result"]["end"] == "submitted"
+    image = '"type": "image"'
+    assert image in json.dumps(server.calls[1].body)
+    assert image not in json.dumps([call.body for call in server.calls[2:]])
 
 
 @pytest.mark.parametrize("depth", [63, 400, 5000])

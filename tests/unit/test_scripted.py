@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.errors import RequestRejected, SettingsError
+from pytest_aecbench.errors import ProviderError, SettingsError
 from pytest_aecbench.providers import Message, ModelRequest, Text, Usage
 from pytest_aecbench.providers.routing import Route, check_route, make_model
 
@@ -48,7 +48,7 @@ def test_the_instruction_chooses_the_conversation(tmp_path: Path) -> None:
 
 def test_a_script_that_has_ended_says_so(tmp_path: Path) -> None:
     route = script(tmp_path, {"replies": [FIRST]})
-    with pytest.raises(RequestRejected, match="reply 2 is asked for, but there are 1"):
+    with pytest.raises(ProviderError, match="reply 2 is asked for, but there are 1"):
         ask(route, "one")
 
 

@@ -291,15 +291,16 @@ class _Loop:
 
 
 def _without_images(message: Message) -> tuple[Part, ...]:
-    dropped = Text("[an image that the provider does not take]")
     return tuple(
-        replace(
-            part, content=tuple(dropped if isinstance(one, Image) else one for one in part.content)
-        )
+        replace(part, content=tuple(map(_in_words, part.content)))
         if isinstance(part, ToolResult)
         else part
         for part in message.content
     )
+
+
+def _in_words(part: Text | Image) -> Text:
+    return part if isinstance(part, Text) else Text("[an image that the provider does not take]")
 
 
 def _result_metadata(output: ToolOutput) -> dict[str, object]:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from pytest_aecbench.agents.parameters import (
+    DirectParameters,
+    ToolLoopParameters,
+    read_parameters,
+)
 from tests.conformance.providers import PIXEL
 from tests.project import Project
 
+PAGE = Path(__file__).parents[2] / "docs/agents.md"
 ANSWER = '{"current_a": 2.0, "power_w": 24.0}'
 PRICE = {"input": 3, "output": 15}
 
@@ -85,6 +93,29 @@ def test_a_model_solves_a_task_with_tools(anyhow: Project) -> None:
     assert (cost["tokens_in"], cost["tokens_out"], cost["calls"]) == (3000, 300, 3)
     assert cost["usd"] == pytest.approx(3000 * 3e-6 + 300 * 15e-6)
     assert cost["price_source"] == "script"
+
+
+def test_the_documented_script_solves_a_task(project: Project) -> None:
+    project.task()
+    (project.path / "scripts").mkdir()
+    (project.path / "scripts/ohm.json").write_text(documented("example: script", "json"))
+    project.run("--aec-agent=tool_loop:scripted:scripts/ohm.json").assert_outcomes(passed=1)
+    assert project.record()["cost"]["tokens_in"] == 2000
+
+
+def test_the_documented_parameters_are_those_that_there_are() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    documented_names = set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE))
+    assert {*ToolLoopParameters.model_fields} - {"script"} <= documented_names
+    agents = yaml.safe_load(documented("In an experiment", "yaml"))["agents"]
+    for agent, model in zip(agents, (ToolLoopParameters, DirectParameters), strict=True):
+        read_parameters(agent["parameters"], model, agent["name"])
+
+
+def documented(after: str, language: str) -> str:
+    """Return the first example of a language after some words of the page."""
+    text = PAGE.read_text(encoding="utf-8").partition(after)[2]
+    return text.partition(f"```{language}\n")[2].partition("```")[0]
 
 
 def test_the_trajectory_has_every_step(project: Project) -> None:

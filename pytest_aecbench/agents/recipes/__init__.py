@@ -12,7 +12,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_aecbench.agents import AgentLimits, AgentResult, network_of
+from pytest_aecbench.agents import AgentLimits, AgentResult, context_of, network_of
 from pytest_aecbench.agents.installation import Installation
 from pytest_aecbench.agents.parameters import RecipeParameters, read_parameters
 from pytest_aecbench.agents.printed import Reading, printed_objects, read_printed
@@ -25,7 +25,8 @@ from pytest_aecbench.errors import (
     SettingsError,
 )
 from pytest_aecbench.providers.faults import Answer, broken, from_answer
-from pytest_aecbench.providers.routing import Route
+from pytest_aecbench.providers.prices import find_price
+from pytest_aecbench.providers.routing import Route, find_route
 from pytest_aecbench.text import shortened
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.backends import BackendExecutionResult
     from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.providers.prices import Price
     from pytest_aecbench.tasks.task import Task
 
 __all__ = ["RecipeAgent", "last_event"]
@@ -99,7 +101,7 @@ class RecipeAgent:
         report = ""
         if self.report:
             report = sandbox.execute(self.report, timeout_sec=_REPORT_SEC).stdout
-        return self._result(execution, report)
+        return self._priced(self._result(execution, report), context_of(sandbox).prices)
 
     def _told(self, task: Task, limits: AgentLimits) -> dict[str, str]:
         """Return the variables that ``command`` reads."""
@@ -132,6 +134,20 @@ class RecipeAgent:
         if execution.timed_out:
             return replace(result, end="deadline")
         return self.ended(result, execution.stdout, report)
+
+    def _priced(self, result: AgentResult, prices: Mapping[str, Price]) -> AgentResult:
+        """Return the result with a cost: the program's own, else by the prices that we know."""
+        if result.cost_usd is not None:
+            return replace(result, price_source=self.program)
+        is_elsewhere = any(name.endswith("_BASE_URL") for name in self.passed_on)
+        client = {"settings": {"base_url": "its own"}} if is_elsewhere else {}
+        try:
+            tariff = find_price(find_route(self.route.model, client, self.program), prices)
+        except SettingsError:  # a model of a provider that only the program knows
+            tariff = None
+        if tariff is None:
+            return result
+        return replace(result, cost_usd=tariff.cost(result.usage), price_source=tariff.source)
 
     def _check_started(self, execution: BackendExecutionResult) -> None:
         """Raise LaunchError if the program failed without a word of its own, so did not work."""

@@ -41,6 +41,8 @@ PROJECT_FILE = "aec-bench.toml"
 USER_KEYS = tuple(sorted(row.name for row in TABLE if row.user))
 
 
+_LONGEST_PATH = 1024
+
 _PROJECT_KEYS = {row.name: row.project for row in TABLE if row.project}
 _EXPERIMENT_KEYS = {row.name: row.experiment for row in TABLE if row.experiment}
 
@@ -80,7 +82,7 @@ def experiment_layer(path: Path) -> Layer:
 def _read_script(parameters: dict[str, Any], directory: Path, where: str) -> None:
     """Replace the path of an agent's ``install`` by the script, which is part of its identity."""
     given = parameters.get("install")
-    if not isinstance(given, str) or len(given.split()) != 1:
+    if not isinstance(given, str) or len(given.split()) != 1 or len(given) > _LONGEST_PATH:
         return  # a script
     path = directory / given.strip()
     if path.is_file() or path.suffix == ".sh":

@@ -73,14 +73,16 @@ def preflight_agents(config: pytest.Config, trials: Sequence[str]) -> None:
     settings = settings_of(config)
     if state_of(config).stored is not None or settings.checks:
         return  # no agent of the settings runs
+    backend = backend_of(config)
     for spec in settings.agents:
         agent = make_agent(config, spec)
         with _located(settings.where("agents", "--aec-agent")):
             if preflight := getattr(agent, "preflight", None):
                 preflight(settings.prices)
-            check_program(spec, agent, backend_of(config))
-            if needs_network(agent):
-                own = [trial for trial in trials if f"{spec.name}-" in trial.partition("::")[2]]
+            own = [trial for trial in trials if f"{spec.name}-" in trial.partition("::")[2]]
+            if own:
+                check_program(spec, agent, backend)
+            if own and needs_network(agent):
                 check_network(spec, _tasks(config, own))
 
 

@@ -63,7 +63,6 @@ AVAILABLE: dict[str, Callable[[], bool]] = {
     "docker": lambda: find_spec("docker") is not None and _runs("docker", "info"),
     "dockerd": lambda: os.geteuid() == 0 and shutil.which("dockerd") is not None,
     "python3.12": lambda: find_python("3.13", "3.12") is not None,
-    "npm": lambda: shutil.which("npm") is not None,
     "namespaces": lambda: _runs(
         "unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount", "true"
     ),

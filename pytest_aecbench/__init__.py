@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_aecbench.agents import Agent, AgentLimits, AgentResult, Usage
+    from pytest_aecbench.agents.installation import Installation
     from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.api import RunResult, evaluate, run
     from pytest_aecbench.backends import (
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 # Read on first use: this package is imported by every pytest run on its user's machine.
 _HOMES = {
     "agents": ("Agent", "AgentLimits", "AgentResult", "Usage"),
+    "agents.installation": ("Installation",),
     "agents.spec": ("AgentSpec",),
     "api": ("RunResult", "evaluate", "run"),
     "backends": (
@@ -87,6 +89,7 @@ __all__ = [
     "BuildError",
     "CollectedArtifacts",
     "ComputeBackend",
+    "Installation",
     "LaunchError",
     "Ledger",
     "LedgerError",

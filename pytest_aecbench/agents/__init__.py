@@ -27,11 +27,23 @@ __all__ = [
     "AgentLimits",
     "AgentResult",
     "AgentStatus",
+    "Network",
     "Usage",
     "context_of",
+    "network_of",
 ]
 
 AgentStatus: TypeAlias = Literal["completed", "failed", "timed_out", "limit_reached"]
+# The network of an agent's sandbox: as the task says; needed, so that a task without one is refused
+# before the run; or given, whatever the task says.
+Network: TypeAlias = Literal["task", "needed", "given"]
+
+
+def network_of(parameter: bool | None, otherwise: Network) -> Network:
+    """Return the network that a user's parameter ``network`` means, if there is one."""
+    if parameter is None:
+        return otherwise
+    return "given" if parameter else "task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,9 @@ class Agent(Protocol):
 
     ``run`` acts in the sandbox and returns how it ended. An exception from it means that the
     infrastructure broke: the trial is an error and not scored.
+
+    An agent that works in the sandbox by itself may have two more members: ``installation``, an
+    ``Installation`` to add to the task's image or None, and ``network``, a ``Network``.
     """
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
@@ -155,8 +170,11 @@ MODEL_AGENTS: dict[str, tuple[str, ...]] = {
 
 # name -> (dotted path of a class that is called with the AgentSpec, the extra it needs)
 AGENTS: dict[str, tuple[str, str | None]] = {
+    "claude-code": ("pytest_aecbench.agents.recipes.claude_code.ClaudeCodeAgent", None),
+    "codex": ("pytest_aecbench.agents.recipes.codex.CodexAgent", None),
     "command": ("pytest_aecbench.agents.command.CommandAgent", None),
     "direct": ("pytest_aecbench.agents.direct.DirectAgent", None),
+    "mini-swe-agent": ("pytest_aecbench.agents.recipes.mini_swe_agent.MiniSweAgent", None),
     "nop": ("pytest_aecbench.agents.nop.NopAgent", None),
     "oracle": ("pytest_aecbench.agents.oracle.OracleAgent", None),
     "replay": ("pytest_aecbench.agents.replay.ReplayAgent", None),

@@ -1,10 +1,19 @@
-"""The parameters of model agents, checked before anything runs."""
+"""The parameters of agents, checked before anything runs."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from pytest_aecbench.agents import MAX_WAIT_SEC
 from pytest_aecbench.documents.problems import model_problems
@@ -14,7 +23,15 @@ from pytest_aecbench.tasks.schema import McpServerConfig, distinct_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["AdvisorParameters", "DirectParameters", "ToolLoopParameters", "read_parameters"]
+__all__ = [
+    "AdvisorParameters",
+    "CommandParameters",
+    "DirectParameters",
+    "RecipeParameters",
+    "ToolLoopParameters",
+    "TurnedRecipeParameters",
+    "read_parameters",
+]
 
 _Count: TypeAlias = Annotated[
     int | None, Field(ge=1, lt=2**53, description="a whole number from 1")
@@ -23,6 +40,24 @@ _Seconds: TypeAlias = Annotated[
     float, Field(ge=0, le=86_400, description="a number of seconds from 0 to 86400")
 ]
 _Usd: TypeAlias = Annotated[float | None, Field(gt=0, description="a number of USD above 0")]
+
+
+_Text: TypeAlias = Annotated[
+    str | None, Field(pattern=r"\S", description="a text that is not blank")
+]
+
+
+def _set(name: str) -> str:
+    if name not in os.environ:
+        right = "set it in the environment or in .env, or leave it out"
+        raise PydanticCustomError("custom", f"{name} is not set; {right}")
+    return name
+
+
+_Variables: TypeAlias = Annotated[
+    list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(_set)]] | None,
+    Field(description="a list of names of variables, without their values"),
+]
 
 
 class _Parameters(BaseModel):
@@ -81,6 +116,50 @@ class ToolLoopParameters(DirectParameters):
         Field(strict=False, description="a list of tables with 'command' or 'url'"),
         AfterValidator(distinct_names),
     ] = ()
+
+
+class _ProgramParameters(_Parameters):
+    """The parameters of a program in the sandbox; ``env`` names variables of the host."""
+
+    install: _Text = None
+    version: _Text = None
+    env: _Variables = None
+    network: Annotated[bool | None, Field(description="true or false")] = None
+
+
+class CommandParameters(_ProgramParameters):
+    """The parameters of a command; the limits go into the sandbox as they are."""
+
+    command: _Text = None
+    run: _Text = None
+    output: Literal["json", "jsonl"] | None = None
+    max_tokens: str | int | None = None
+    max_turns: str | int | None = None
+    command_timeout: str | int | float | None = None
+    api_version: _Text = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> CommandParameters:
+        if self.command and self.run:
+            raise PydanticCustomError("custom", "command: is given beside 'run'; keep one of them")
+        if not (self.command or self.run or self.install):
+            raise PydanticCustomError("custom", "command: missing; write a shell command there")
+        if self.install and not self.run:
+            right = "add the command that starts what it installs"
+            raise PydanticCustomError("custom", f"install: needs 'run'; {right}")
+        return self
+
+
+class RecipeParameters(_ProgramParameters):
+    """The parameters of a recipe; ``arguments`` are further words of its command line."""
+
+    arguments: Annotated[list[str], Field(description="a list of words")] = []
+
+
+class TurnedRecipeParameters(RecipeParameters):
+    """The parameters of a recipe whose program can limit its turns."""
+
+    max_turns: _Count = None
 
 
 _ParametersT = TypeVar("_ParametersT", bound=_Parameters)

@@ -35,7 +35,8 @@ NAME = "[A-Za-z0-9_.:-]+"
 HARNESS = r"[A-Za-z_][\w.-]*"
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<spec>.+)", re.DOTALL)
-# harness -> the parameter that follows its colon, and the kind of its value
+# harness -> the parameter that follows its colon, and the kind of its value; a command that needs
+# more than a name may be in "run" instead
 _TAKES = {"command": ("command", "shell command"), "replay": ("path", "file or directory")}
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
@@ -97,6 +98,8 @@ def agents_from(
         here = f"{where}.{index}"
         harness, parameters = entry["harness"], entry.get("parameters") or {}
         needed, what = _TAKES.get(harness, (None, ""))
+        if needed == "command" and parameters.get("run"):
+            needed = "run"
         if needed and not str(parameters.get(needed) or "").strip():
             raise SettingsError(f"{here}.parameters.{needed}: missing; write a {what} there")
         model = expand_in(entry.get("model"), f"{here}.model", environ)

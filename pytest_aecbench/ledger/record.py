@@ -130,10 +130,14 @@ class AgentIdentity(_Part):
 
 
 class Environment(_Part):
-    """Where the attempt ran; ``image`` is None when none was built."""
+    """Where the attempt ran; ``image`` is None when none was built.
+
+    ``agent_image`` is the image of the agent's sandbox where the agent was installed in it.
+    """
 
     backend: str
     image: str | None = None
+    agent_image: str | None = None
     platform: str | None = None
 
 

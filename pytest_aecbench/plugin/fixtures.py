@@ -17,8 +17,10 @@ from pytest_aecbench.plugin.state import is_worker, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pytest_aecbench.agents import Agent, AgentResult
+    from pytest_aecbench.agents.installation import Installation
     from pytest_aecbench.backends import ComputeBackend
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.checks import Finding
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _BUILD_SEC = pytest.StashKey[float]()
+_AGENT_IMAGES: pytest.StashKey[dict[Installation, str]] = pytest.StashKey()
 
 
 @pytest.fixture(scope="session")
@@ -81,31 +84,77 @@ def aec_agent(pytestconfig: pytest.Config, aec_trial: Trial) -> Agent:
     return make_agent(pytestconfig, aec_trial.agent)
 
 
+@pytest.fixture(scope="session")
+def _agent_environments() -> Iterator[Path]:
+    """A directory for the environments of images with agents, removed with this process."""
+    from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
+
+    for home in abandoned_homes("agents"):
+        remove_tree(home)
+    home = make_home("agents")
+    yield home
+    remove_tree(home)
+
+
+@pytest.fixture
+def aec_agent_image(
+    request: pytest.FixtureRequest,
+    aec_trial: Trial,
+    aec_backend: ComputeBackend,
+    aec_image: str,
+    aec_agent: Agent,
+) -> str:
+    """The image of the agent's sandbox: the task's own, or one with the agent installed on it."""
+    installation = getattr(aec_agent, "installation", None)
+    if installation is None:
+        return aec_image
+    from pytest_aecbench.trials import stages
+
+    assert isinstance(request.node, SandboxItem)
+    built = request.node.parent.stash.setdefault(_AGENT_IMAGES, {})
+    if installation not in built:
+        home = request.getfixturevalue("_agent_environments")
+        built[installation] = stages.build_with_agent(
+            aec_trial, aec_backend, aec_image, aec_agent, home
+        )
+    return built[installation]
+
+
 @pytest.fixture
 def aec_sandbox(
     request: pytest.FixtureRequest,
     aec_trial: Trial,
     aec_backend: ComputeBackend,
     aec_image: str,
+    aec_agent: Agent,
+    aec_agent_image: str,
     aec_slot: None,
 ) -> Iterator[Sandbox]:
     """The trial's sandbox, started for it alone and removed after it, whatever happens."""
     from pytest_aecbench.trials import stages
 
     aec_trial.image = aec_image
+    aec_trial.agent_image = None if aec_agent_image == aec_image else aec_agent_image
     task_file = request.node.parent
     if _BUILD_SEC in task_file.stash:  # charged to the trial that it was built for
-        aec_trial.timing["build"] = task_file.stash[_BUILD_SEC]
+        spent = aec_trial.timing.get("build", 0.0)
+        aec_trial.timing["build"] = spent + task_file.stash[_BUILD_SEC]
         del task_file.stash[_BUILD_SEC]
     with aec_trial.timed("launch"):
         stages.stage_inputs(aec_trial)
-        sandbox = stages.launch(aec_trial, aec_backend, aec_image, aec_trial.workspace_dir)
+        sandbox = stages.launch(
+            aec_trial,
+            aec_backend,
+            aec_agent_image,
+            aec_trial.workspace_dir,
+            network=True if getattr(aec_agent, "network", "task") == "given" else None,
+        )
     if request.config.getoption("capture") == "no" and not is_worker(request.config):
         from pytest_aecbench.backends.sandbox import Echo
 
         sandbox.echo = Echo(aec_trial.scrubber, partial(print, end="", flush=True))
     if notes := getattr(aec_backend, "notes", None):
-        aec_trial.warnings.extend(notes(aec_image))
+        aec_trial.warnings.extend(notes(aec_agent_image))
     yield sandbox
     keep = aec_trial.settings.keep != "none" and _is_wanted(request.node)
     entrance = stages.end(aec_trial, sandbox, keep=keep)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,13 +10,14 @@ import pytest
 from pytest_aecbench.agents import AGENTS, Agent
 from pytest_aecbench.backends import BACKENDS, ComputeBackend, check_backend, make_backend
 from pytest_aecbench.documents.dotted import load_class
-from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.errors import SettingsError, TaskError
 from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.tasks.task import Task
 
 __all__ = ["backend_of", "check_names", "concurrency_of", "make_agent", "preflight_agents"]
 
@@ -62,16 +63,37 @@ def concurrency_of(config: pytest.Config) -> int | None:
     return own() if own else None
 
 
-def preflight_agents(config: pytest.Config) -> None:
-    """Raise SettingsError for an agent that cannot work, while nothing is built or launched."""
+def preflight_agents(config: pytest.Config, trials: Sequence[str]) -> None:
+    """Raise SettingsError for an agent that cannot work, while nothing is built or launched.
+
+    ``trials`` are the ids of the trials that the run has.
+    """
+    from pytest_aecbench.trials.preflight import check_network, check_program, needs_network
+
     settings = settings_of(config)
     if state_of(config).stored is not None or settings.checks:
         return  # no agent of the settings runs
+    backend = backend_of(config)
     for spec in settings.agents:
         agent = make_agent(config, spec)
-        if preflight := getattr(agent, "preflight", None):
-            with _located(settings.where("agents", "--aec-agent")):
+        with _located(settings.where("agents", "--aec-agent")):
+            if preflight := getattr(agent, "preflight", None):
                 preflight(settings.prices)
+            own = [trial for trial in trials if f"{spec.name}-" in trial.partition("::")[2]]
+            if own:
+                check_program(spec, agent, backend)
+            if own and needs_network(agent):
+                check_network(spec, _tasks(config, own))
+
+
+def _tasks(config: pytest.Config, trials: Sequence[str]) -> Iterator[Task]:
+    """Yield the tasks of the trials; one that is wrong is reported by its trial."""
+    from pytest_aecbench.tasks.task import Task
+
+    for path in sorted({trial.partition("::")[0] for trial in trials}):
+        directory = (config.rootpath / path).parent
+        with suppress(TaskError):
+            yield Task.load(directory, task_id=settings_of(config).task_id(directory))
 
 
 @contextmanager

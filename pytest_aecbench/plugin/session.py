@@ -141,7 +141,7 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     from pytest_aecbench.trials.stages import check_space
 
     check_follow(config)
-    preflight_agents(config)
+    preflight_agents(config, [node_id for node_id in node_ids if is_trial(node_id)])
     settings, backend = settings_of(config), backend_of(config)
     if preflight := getattr(backend, "preflight", None):
         preflight()

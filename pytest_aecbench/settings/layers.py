@@ -41,6 +41,8 @@ PROJECT_FILE = "aec-bench.toml"
 USER_KEYS = tuple(sorted(row.name for row in TABLE if row.user))
 
 
+_LONGEST_PATH = 1024
+
 _PROJECT_KEYS = {row.name: row.project for row in TABLE if row.project}
 _EXPERIMENT_KEYS = {row.name: row.experiment for row in TABLE if row.experiment}
 
@@ -73,16 +75,27 @@ def experiment_layer(path: Path) -> Layer:
         if name := agent.pop("system_prompt_file", None):
             key = f"{where}: agents.{index}.system_prompt_file"
             agent["system_prompt"] = _prompt(path.parent / name, key)
+        _read_script(agent.get("parameters") or {}, path.parent, f"{where}: agents.{index}")
     return _layer(data, _EXPERIMENT_KEYS, where)
 
 
-def _prompt(path: Path, where: str) -> str:
+def _read_script(parameters: dict[str, Any], directory: Path, where: str) -> None:
+    """Replace the path of an agent's ``install`` by the script, which is part of its identity."""
+    given = parameters.get("install")
+    if not isinstance(given, str) or len(given.split()) != 1 or len(given) > _LONGEST_PATH:
+        return  # a script
+    path = directory / given.strip()
+    if path.is_file() or path.suffix == ".sh":
+        parameters["install"] = _prompt(path, f"{where}.parameters.install", "script")
+
+
+def _prompt(path: Path, where: str, what: str = "prompt") -> str:
     try:
         text = read_text(path)
     except ValueError as error:
         raise SettingsError(f"{where}: {error}") from None
     if not text.strip():
-        raise SettingsError(f"{where}: {shown_path(path)} is empty; write the prompt there")
+        raise SettingsError(f"{where}: {shown_path(path)} is empty; write the {what} there")
     return text
 
 

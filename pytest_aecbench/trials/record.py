@@ -104,6 +104,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
         environment=Environment(
             backend=settings.backend,
             image=trial.image,
+            agent_image=trial.agent_image,
             platform=f"{platform.system()}-{platform.machine()}".lower(),
         ),
         inputs=_inputs(trial),

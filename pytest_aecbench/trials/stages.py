@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_aecbench import __version__
@@ -20,17 +22,19 @@ from pytest_aecbench.agents.trajectory import Trajectory
 from pytest_aecbench.backends import ComputeBackend, Limits, accepts_limits
 from pytest_aecbench.backends.sandbox import Sandbox, await_health
 from pytest_aecbench.errors import AecBenchError, LedgerError, TransferError
+from pytest_aecbench.tasks.layering import write_layered
 from pytest_aecbench.trials.reward import Reward, read_reward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+    from pytest_aecbench.agents.installation import Installation
     from pytest_aecbench.agents.trajectory import Entry
     from pytest_aecbench.trials.trial import Trial
 
 __all__ = [
     "attempt",
+    "build_with_agent",
     "check_space",
     "collect",
     "end",
@@ -90,6 +94,26 @@ def stage_inputs(trial: Trial) -> None:
             tools.mkdir()
             for tool in trial.task.tools:
                 shutil.copy2(tool, tools)
+
+
+def build_with_agent(
+    trial: Trial, backend: ComputeBackend, image: str, agent: Agent, home: Path
+) -> str:
+    """Return the image of the agent's sandbox: the task's own with the agent installed, if it asks.
+
+    The backend builds it from a task directory in ``home``, once for each content. A backend
+    without images has to have the agent already.
+    """
+    installation: Installation | None = getattr(agent, "installation", None)
+    if installation is None or hasattr(backend, "find_program"):
+        return image
+    user_of = getattr(backend, "user_of", None)
+    name = f"{trial.task.path.name}-{trial.agent.harness.rpartition('.')[2]}"
+    with trial.timed("build"), _transferring(home):
+        directory = Path(tempfile.mkdtemp(dir=home)) / name
+        user = user_of(image) if user_of else None
+        write_layered(trial.task, directory, installation.text, user)
+        return backend.build_environment(task_dir=directory)
 
 
 def attempt(

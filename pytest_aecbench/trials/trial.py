@@ -50,6 +50,7 @@ class Trial:
     phase: str = "build"
     timing: dict[str, float] = field(default_factory=dict)
     image: str | None = None
+    agent_image: str | None = None  # where the agent is installed on top of the task's
     agent_result: AgentResult | None = None
     verification: BackendExecutionResult | None = None
     verifier_sandbox: Sandbox | None = None  # where it had one to itself that may be kept

@@ -94,9 +94,10 @@ class ServerThread(threading.Thread):
 
 @dataclass
 class Server:
-    """Serves ``routes`` until it is closed."""
+    """Serves ``routes`` at an address of this machine until it is closed."""
 
     url: str = ""
+    host: str = "127.0.0.1"
     calls: list[Call] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     spent_sec: float = 0.0  # in calls, all of them together
@@ -115,7 +116,7 @@ class Server:
         app.add_routes(routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, self.host, 0)
         await site.start()
         host, port = runner.addresses[0][:2]
         self.url = f"http://{host}:{port}"

@@ -20,6 +20,7 @@ NAMES = [
     "BuildError",
     "CollectedArtifacts",
     "ComputeBackend",
+    "Installation",
     "LaunchError",
     "Ledger",
     "LedgerError",

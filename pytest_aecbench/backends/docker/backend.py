@@ -153,6 +153,11 @@ class DockerBackend:
         self._composed[composed.ref] = composed
         return composed.ref
 
+    def user_of(self, image_ref: str) -> str:
+        """Return the user of an image that was built here; an empty one is root."""
+        composed = self._composed.get(image_ref)
+        return self._image(composed.images[MAIN] if composed else image_ref)[0]
+
     def launch_trial(
         self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
     ) -> TrialHandle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 from contextlib import ExitStack
@@ -115,6 +116,10 @@ class LocalBackend:
             if not any(task_dir.is_relative_to(path) for path in self._hidden):
                 image.task_dirs.add(task_dir)
         return image_ref
+
+    def find_program(self, name: str) -> str | None:
+        """Return where sandboxes find a program, because no image can be made that has it."""
+        return shutil.which(name, path=_search_path())
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
         """Return the parts of the task's Dockerfile that have no effect here, one line each."""

@@ -1,0 +1,51 @@
+"""Refusals before a run: agents that cannot work on a backend or on a task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_aecbench.agents import Agent
+    from pytest_aecbench.agents.installation import Installation
+    from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.backends import ComputeBackend
+    from pytest_aecbench.tasks.task import Task
+
+__all__ = ["check_network", "check_program", "needs_network"]
+
+
+def check_program(spec: AgentSpec, agent: Agent, backend: ComputeBackend) -> None:
+    """Raise SettingsError if the backend has no images and lacks the agent's program."""
+    installation: Installation | None = getattr(agent, "installation", None)
+    find_program = getattr(backend, "find_program", None)
+    if installation is None or installation.program is None or find_program is None:
+        return
+    if find_program(installation.program) is None:
+        backend_name = getattr(backend, "name", type(backend).__name__)
+        wanted = f"{installation.program} {installation.version}".strip()
+        raise SettingsError(
+            f"{spec.name}: {installation.program!r} is not on PATH, and {backend_name} has no "
+            f"images to install it in; install {wanted}, or use --aec-backend=docker"
+        )
+
+
+def needs_network(agent: Agent) -> bool:
+    """Return whether the agent cannot work on a task without a network."""
+    return getattr(agent, "network", "task") == "needed"
+
+
+def check_network(spec: AgentSpec, tasks: Iterable[Task]) -> None:
+    """Raise SettingsError if one of the tasks forbids the network that the agent needs."""
+    offline = [task.task_id for task in tasks if not task.config.environment.allow_internet]
+    if not offline:
+        return
+    others = f" and {len(offline) - 1} more" if len(offline) > 1 else ""
+    raise SettingsError(
+        f"{spec.name}: needs a network to reach its model, which {offline[0]}{others} forbid"
+        f"{'' if others else 's'} (allow_internet = false); write 'network: true' in the agent's "
+        "parameters to give it one there too, or 'network: false' if it needs none"
+    )

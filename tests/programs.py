@@ -1,0 +1,55 @@
+"""The agents' own programs, installed once for all test runs of this environment.
+
+They are installed below the environment of Python, which sandboxes of the local backend can see;
+a temporary directory they cannot.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from filelock import FileLock
+
+from pytest_aecbench.agents.recipes.claude_code import ClaudeCodeAgent
+from pytest_aecbench.agents.recipes.codex import CodexAgent
+from pytest_aecbench.agents.recipes.mini_swe_agent import MiniSweAgent
+
+_HOME = Path(sys.prefix, "share", "aecbench-agents")
+# harness -> its recipe's version, the program's path below the installation, what installs it
+_NPM = {
+    "claude-code": (ClaudeCodeAgent.version, "@anthropic-ai/claude-code"),
+    "codex": (CodexAgent.version, "@openai/codex"),
+}
+
+
+def directory_of(harness: str) -> Path:
+    """Return the directory with the program of an agent, installed at the recipe's version."""
+    _HOME.mkdir(parents=True, exist_ok=True)
+    with FileLock(_HOME / f"{harness}.lock"):
+        if harness in _NPM:
+            return _from_npm(harness, *_NPM[harness])
+        return _from_pip(harness, MiniSweAgent.version)
+
+
+def _from_npm(harness: str, version: str, package: str) -> Path:
+    home = _HOME / f"{harness}-{version}"
+    if not (home / "done").exists():
+        _run("npm", "install", "--prefix", str(home), f"{package}@{version}")
+        (home / "done").touch()
+    return home / "node_modules/.bin"
+
+
+def _from_pip(harness: str, version: str) -> Path:
+    home = _HOME / f"{harness}-{version}"
+    if not (home / "done").exists():
+        _run(sys.executable, "-m", "venv", "--clear", str(home))
+        _run(str(home / "bin/pip"), "install", "-q", f"mini-swe-agent=={version}", "mcp<3")
+        (home / "done").touch()
+    return home / "bin"
+
+
+def _run(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

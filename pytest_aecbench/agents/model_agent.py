@@ -154,7 +154,7 @@ def call_metadata(call: Call) -> dict[str, Any]:
         "tokens_reasoning": usage.tokens_reasoning,
         "cost_usd": call.cost_usd,
         "cached": call.cached or None,
-        "waited_sec": round(call.waited_sec, 3) or None,
+        "waited_sec": round(call.waited_sec, 1) or None,
         "failures": list(call.failures) or None,
         "request_id": reply.request_id,
         "reasoning": reply.reasoning or None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_aecbench import __version__
 from pytest_aecbench.agents.parameters import (
     DirectParameters,
     ToolLoopParameters,
@@ -19,6 +21,7 @@ from pytest_aecbench.agents.parameters import (
 from tests.conformance.providers import PIXEL
 from tests.project import Project
 
+GOLDEN = Path(__file__).with_name("golden")
 PAGE = Path(__file__).parents[2] / "docs/agents.md"
 ANSWER = '{"current_a": 2.0, "power_w": 24.0}'
 PRICE = {"input": 3, "output": 15}
@@ -147,6 +150,28 @@ def test_the_trajectory_has_every_step(project: Project) -> None:
     assert (got["exit_code"], got["stdout"]) == (0, "/workspace\n")
     assert got["call_id"] == wanted["call_id"]
     assert {entry.get("turn") for entry in entries[2:]} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("name", ["trajectory.jsonl", "trajectory.json"])
+def test_a_trajectory_is_as_it_was_when_it_was_last_looked_at(project: Project, name: str) -> None:
+    project.task(instruction="Write to `/workspace/output.jsonl`.", files={"system.md": "SI."})
+    record = run(
+        project,
+        LOOK,
+        reply("", call("bash", command="cat none.txt"), {"name": "bash", "arguments": "{"}),
+        reply("Hm."),
+        WRITE,
+        SUBMIT,
+    )
+    text = (project.path / record["outputs"]["jobs_dir"] / "agent" / name).read_text()
+    text = re.sub(r'("duration_ms": )\d+', r"\g<1>0", text)
+    text = re.sub(r', "waited_sec": [\d.]+', "", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.+]+", "TIME", text)
+    text = text.replace(record["trial_id"], "TRIAL").replace(__version__, "VERSION")
+    golden = GOLDEN / name
+    if os.environ.get("AEC_GOLDEN") == "write":  # then look at what has changed
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
 
 
 def test_harbors_viewers_get_the_trajectory_too(project: Project) -> None:

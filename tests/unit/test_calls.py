@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -146,6 +148,15 @@ def test_all_callers_of_a_model_wait_when_one_is_told_to(naps: list[float]) -> N
         pass
     assert 30 <= sum(naps[:before]) <= 60
     assert len(naps) == before
+
+
+def test_another_process_waits_too() -> None:
+    told = "from pytest_aecbench.providers.budget import Budget; "
+    told += "from pytest_aecbench.providers.routing import Route; "
+    told += f"Budget(Route({ROUTE.provider!r}, {ROUTE.model!r})).pause(300, fewer=True)"
+    subprocess.run([sys.executable, "-c", told], check=True)
+    with pytest.raises(TimeoutError), Budget(ROUTE).turn(1):
+        pass
 
 
 def test_a_pause_that_is_longer_than_patience_is_a_rate_limit(naps: list[float]) -> None:

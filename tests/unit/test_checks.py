@@ -8,10 +8,10 @@ import pytest
 
 from pytest_aecbench.checks import Finding, Problem
 from pytest_aecbench.checks.image import image
-from pytest_aecbench.checks.leaks import Expected, found
 from pytest_aecbench.checks.rehearsal import Rehearsal
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
 from pytest_aecbench.ledger.checks import EXPLOITS, STANDARD, parse_checks
+from pytest_aecbench.tasks.revealed import Expected, found
 from pytest_aecbench.tasks.task import Task
 from tests.checking import write_task
 

@@ -84,8 +84,8 @@ def audit(
             rows.append(row)
             problems += [f"{level.name}, {visibility}: {problem}" for problem in found_problems]
     progress("tools and hash seeds")
-    if not problems:
-        problems += _tool_problems(template)
+    if rows:
+        problems += dict.fromkeys(_tool_problems(template))
         problems += _seed_problems(template)
     return Audit(template.id, tuple(rows), tuple(problems))
 
@@ -267,7 +267,7 @@ def _tool_problems(template: Template) -> Iterator[str]:
     engine = _functions(template.engine.source)
     for name, source in template.tools.items():
         if copied := engine.keys() & _functions(source).keys():
-            both = engine[min(copied)]
+            both = min(engine[one] for one in copied)
             yield f"tools/{name}: contains {both!r} of the engine; give the agent only a part"
     level = next(iter(template.levels.values()))
     for instance in instances_of(template, Cell(level.name, "all_given", "with-tool"), 5):

@@ -196,6 +196,10 @@ class _Loading:
 
     def template(self, path: Path, instruction: str) -> Template:
         """Return the template."""
+        for name, param in self.table.params.items():
+            if param.derive:
+                with _at(f"params.{name}.derive"):
+                    self._check_derive(param.derive)
         own = {name: grid for name in self.table.params if (grid := self._own_grid(name))}
         formulas = dict(self._formulas())
         levels: dict[str, Level] = {
@@ -327,10 +331,6 @@ class _Loading:
         formulas: Mapping[str, Rule],
         grids: Mapping[tuple[str, str], Mapping[str, Grid]],
     ) -> None:
-        for name, param in self.table.params.items():
-            if param.derive:
-                with _at(f"params.{name}.derive"):
-                    self._check_derive(param.derive)
         for level in levels.values():
             for name in level.hidden:
                 derive = self.table.params[name].derive

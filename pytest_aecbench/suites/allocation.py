@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_aecbench.suites.prompt import Cell
@@ -33,7 +33,9 @@ __all__ = [
 ]
 
 _AXES = ("difficulty", "visibility", "tool_mode")
+_AT_A_TIME = 3
 Target: TypeAlias = "dict[tuple[str, str], int]"
+Change: TypeAlias = "tuple[tuple[tuple[str, str], int], ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,59 +229,56 @@ class _State:
         self._missing.subtract(self._marks(template, new))
 
     def improve(self) -> None:
-        """Exchange cells, one or two at a time, while that brings the marginals nearer."""
-        while best := self._best_exchange():
-            for kind in best:
-                template, old, new = self._example(kind)
-                self._move(template, old, new)
+        """Change cells, up to three at a time, while that brings the marginals nearer."""
+        while any(map(self._apply, self._exchanges())):
+            pass
 
-    def _kinds(self) -> dict[tuple[tuple[tuple[str, str], ...], ...], int]:
-        """Return the changes of marginals that some template can make, and how many can."""
-        kinds: Counter[tuple[tuple[tuple[str, str], ...], ...]] = Counter()
+    def _exchanges(self) -> Iterator[tuple[Change, ...]]:
+        """Yield sets of changes that would bring the marginals nearer, small ones first."""
+        if not any(self._missing.values()):
+            return
+        changes = sorted({change for change, *_ in self._moves()})
+        for size in range(1, _AT_A_TIME + 1):
+            for exchange in combinations_with_replacement(changes, size):
+                if self._gain(exchange) > 0:
+                    yield exchange
+
+    def _moves(self) -> Iterator[tuple[Change, str, Cell, Cell]]:
+        """Yield every way to give an instance another cell, and how that changes marginals."""
         for template, given in self.given.items():
             for old, count in given.items():
-                if count > 0:
-                    for new in self._offered[template]:
-                        kind = (self._marks(template, old), self._marks(template, new))
-                        if kind[0] != kind[1]:
-                            kinds[kind] += count
-        return kinds
+                for new in self._offered[template] if count > 0 else ():
+                    lost, won = self._marks(template, old), self._marks(template, new)
+                    if change := tuple(
+                        (mark, by)
+                        for mark, by in sorted([*((m, 1) for m in lost), *((m, -1) for m in won)])
+                        if not (mark in lost and mark in won)
+                    ):
+                        yield change, template, old, new
 
-    def _best_exchange(self) -> list[tuple[tuple[tuple[str, str], ...], ...]] | None:
-        kinds = self._kinds()
-        singles = [(self._gain([kind]), [kind]) for kind in kinds]
-        best = max(singles, key=lambda one: one[0], default=(0, []))
-        if best[0] <= 0:
-            pairs = (
-                [one, two]
-                for one, two in product(kinds, kinds)
-                if one < two or (one == two and kinds[one] > 1)
-            )
-            best = max(((self._gain(pair), pair) for pair in pairs), default=(0, []))
-        return best[1] if best[0] > 0 else None
-
-    def _gain(self, exchange: Sequence[tuple[tuple[tuple[str, str], ...], ...]]) -> int:
+    def _gain(self, exchange: Sequence[Change]) -> int:
         """Return how much nearer the marginals come."""
-        change: Counter[tuple[str, str]] = Counter()
-        for old, new in exchange:
-            change.update(old)
-            change.subtract(new)
+        total: Counter[tuple[str, str]] = Counter()
+        for change in exchange:
+            for mark, by in change:
+                total[mark] += by
         return sum(
-            abs(self._missing[mark]) - abs(self._missing[mark] + by) for mark, by in change.items()
+            abs(self._missing[mark]) - abs(self._missing[mark] + by) for mark, by in total.items()
         )
 
-    def _example(self, kind: tuple[tuple[tuple[str, str], ...], ...]) -> tuple[str, Cell, Cell]:
-        """Return the template that can best make a change: that with most of the old cell."""
-        found = [
-            (-count, template, old, new)
-            for template, given in self.given.items()
-            for old, count in given.items()
-            if count > 0
-            for new in self._offered[template]
-            if (self._marks(template, old), self._marks(template, new)) == kind
-        ]
-        fewest = min(found, key=lambda one: (one[0], one[1]))
-        return fewest[1], fewest[2], fewest[3]
+    def _apply(self, exchange: Sequence[Change]) -> bool:
+        """Make the changes, each where there is most of the old cell; undo them if one fails."""
+        made: list[tuple[str, Cell, Cell]] = []
+        for change in exchange:
+            ways = [(way[1], way[2], way[3]) for way in self._moves() if way[0] == change]
+            if not ways:  # another change of this exchange took the only instance
+                for template, old, new in reversed(made):
+                    self._move(template, new, old)
+                return False
+            template, old, new = max(ways, key=lambda way: self.given[way[0]][way[1]])
+            self._move(template, old, new)
+            made.append((template, old, new))
+        return True
 
     def cells_in_turn(self, template: str) -> list[Cell]:
         """Return a template's cells, different ones first."""

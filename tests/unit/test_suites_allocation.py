@@ -109,7 +109,7 @@ def test_what_the_templates_lack_is_said_with_numbers_and_names() -> None:
 
 CELLS = [(level, seen) for level in LEVELS for seen in ("all_given", "partial")]
 OFFERS = st.lists(
-    st.lists(st.sampled_from(CELLS), min_size=1, max_size=4, unique=True), min_size=1, max_size=4
+    st.lists(st.sampled_from(CELLS), min_size=1, max_size=4, unique=True), min_size=1, max_size=3
 )
 SHARES = st.tuples(*[st.integers(1, 5)] * 3)
 
@@ -144,9 +144,7 @@ def test_marginals_are_as_near_as_any_plan_could_be(
         deviations([(one.template, cell) for one, cell in zip(slots, cells, strict=True)], axes)
         for cells in product(*(one.cells for one in slots))
     )
-    total, largest = deviations(plan, axes)
-    assert total <= best[0] + 1
-    assert largest <= best[1] + 1
+    assert deviations(plan, axes)[0] == best[0]
     assert Counter(name for name, _ in plan) == counts
 
 

@@ -55,7 +55,7 @@ TemplateName = Annotated[
 def _chosen(name: str | None, directory: Path | None) -> Template:
     """Return the template that NAME or --template means."""
     from pytest_aecbench.suites.catalogue import find_template
-    from pytest_aecbench.suites.template import load_template
+    from pytest_aecbench.suites.loading import load_template
 
     if (name is None) == (directory is None):
         raise SettingsError("NAME: one of NAME and --template is needed; give exactly one")
@@ -366,7 +366,7 @@ def validate_template(
     Example: aec-bench generate validate-template templates/electrical/my-template
     """
     from pytest_aecbench.suites.audit import Audit, audit
-    from pytest_aecbench.suites.template import load_template
+    from pytest_aecbench.suites.loading import load_template
 
     try:
         template = load_template(directory)

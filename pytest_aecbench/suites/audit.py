@@ -21,10 +21,10 @@ from pytest_aecbench.suites.draws import Key
 from pytest_aecbench.suites.engine import EngineError, RejectedError
 from pytest_aecbench.suites.grading import fields_of, reward_of
 from pytest_aecbench.suites.instance import task_files
+from pytest_aecbench.suites.loading import load_template
 from pytest_aecbench.suites.prompt import Cell
 from pytest_aecbench.suites.sampling import READING, Instance, mistaken, sample, varied
 from pytest_aecbench.suites.sloppy import sloppy_engine
-from pytest_aecbench.suites.template import load_template
 from pytest_aecbench.tasks.revealed import Expected, found
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import shown_path
-from pytest_aecbench.suites.template import PARAMS_FILE, Template, load_template
+from pytest_aecbench.suites.loading import load_template
+from pytest_aecbench.suites.template import PARAMS_FILE, Template
 from pytest_aecbench.text import did_you_mean
 
 __all__ = ["SHIPPED", "find_template", "find_templates", "matching"]

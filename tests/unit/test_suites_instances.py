@@ -14,9 +14,9 @@ from pytest_aecbench.suites.audit import audit
 from pytest_aecbench.suites.draws import SPLITS, Key, draw, params_digest
 from pytest_aecbench.suites.generation import generate_tasks, key_of
 from pytest_aecbench.suites.instance import task_files
+from pytest_aecbench.suites.loading import load_template
 from pytest_aecbench.suites.prompt import Cell
 from pytest_aecbench.suites.sampling import sample
-from pytest_aecbench.suites.template import load_template
 from tests.templating import SHIPPED, cells, changed, some
 
 EASY = Cell("easy", "all_given", "no-tool")

@@ -13,9 +13,9 @@ from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.suites.catalogue import find_template, find_templates
 from pytest_aecbench.suites.engine import load_engine
 from pytest_aecbench.suites.grid import grid_of, literal
+from pytest_aecbench.suites.loading import load_template
 from pytest_aecbench.suites.rules import parse_rule
 from pytest_aecbench.suites.schema import ParamTable
-from pytest_aecbench.suites.template import load_template
 from tests.templating import SHIPPED, changed
 
 WIRE = 'derive = { file = "wires.csv", key = "wire", column = "ohm" }'

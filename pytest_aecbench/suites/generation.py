@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,21 +54,20 @@ def generate_tasks(
     A task that is there already stays; if one differs, nothing is written.
     """
     taken: set[str] = set()
-    made, new = [], {}
-    for number in range(count):
-        cell = cells[number % len(cells)]
-        instance = sample(template, key_of(template, seed, "", start + number), cell, taken)
-        files = task_files(instance)
-        is_new = _is_free(target / instance.name, files)
-        made.append(Made(instance.name, cell, start + number, is_new))
-        if is_new:
-            new[instance.name] = files
-    if write and new:
-        with staging(target) as scratch:
-            for name, files in new.items():
-                write_files(scratch / name, files)
-            for name in new:
-                place(scratch / name, target / name)
+    made: list[Made] = []
+    with ExitStack() as stack:
+        scratch = None
+        for index in range(start, start + count):
+            cell = cells[(index - start) % len(cells)]
+            instance = sample(template, key_of(template, seed, "", index), cell, taken)
+            files = task_files(instance)
+            made.append(Made(instance.name, cell, index, _is_free(target / instance.name, files)))
+            if write and made[-1].is_new:
+                scratch = scratch or stack.enter_context(staging(target))
+                write_files(scratch / instance.name, files)
+        for one in made:
+            if scratch and one.is_new:
+                place(scratch / one.name, target / one.name)
     return made
 
 

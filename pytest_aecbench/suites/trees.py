@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["differences", "digest_of", "place", "staging", "write_files"]
 
 # Hidden, so that nothing collects tasks from there.
-_PREFIX = ".aec-generate-"
+_PREFIX, _UNLOCKED = ".aec-generate-", ".aec-new-"
 
 
 @contextmanager
@@ -34,10 +34,11 @@ def staging(parent: Path) -> Iterator[Path]:
         parent.mkdir(parents=True, exist_ok=True)
         for left in parent.glob(f"{_PREFIX}*"):
             _remove_abandoned(left)
-        directory = parent / f"{_PREFIX}{os.urandom(8).hex()}"
-        directory.mkdir()
-        lock = os.open(directory, os.O_RDONLY)
+        unlocked = parent / f"{_UNLOCKED}{os.urandom(8).hex()}"
+        unlocked.mkdir()
+        lock = os.open(unlocked, os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)
+        directory = unlocked.rename(parent / f"{_PREFIX}{os.urandom(8).hex()}")
         try:
             yield directory
         finally:

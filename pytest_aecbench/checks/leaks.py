@@ -8,11 +8,10 @@ Any value leaks if it follows its own name, as in an example of the output. Yes 
 from __future__ import annotations
 
 import json
-import math
-import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pytest_aecbench.checks import NotApplicableError, Problem
+from pytest_aecbench.tasks.revealed import NUMBER, Expected, found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,17 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["leaks"]
 
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w])")
-_DIGITS, _MORE_DIGITS = 4, 6
-_MANY_NUMBERS = 200
 _MAX_BYTES = 1 << 20
-
-
-class Expected(NamedTuple):
-    """One value of the answer and its name in the output."""
-
-    name: str
-    value: float | str
 
 
 def leaks(rehearsal: Rehearsal) -> Iterator[Problem]:
@@ -69,7 +58,7 @@ def _expected(output: str) -> list[Expected]:
         for line in _documents(output):
             values += _leaves(json.loads(line))
     except (ValueError, RecursionError):
-        return [Expected("value", float(number)) for number in _NUMBER.findall(output)]
+        return [Expected("value", float(number)) for number in NUMBER.findall(output)]
     return values
 
 
@@ -108,45 +97,3 @@ def _visible(task: Task) -> Iterator[tuple[str, str]]:
 def _text(path: Path) -> str:
     data = path.read_bytes()
     return "" if b"\0" in data else data.decode("utf-8", "replace")
-
-
-def found(text: str, expected: list[Expected]) -> Iterator[tuple[Expected, str]]:
-    """Yield each expected value that the text reveals, and how it is written there."""
-    tokens = list(dict.fromkeys(_NUMBER.findall(text)))
-    digits = _MORE_DIGITS if len(tokens) > _MANY_NUMBERS else _DIGITS
-    precise = [token for token in tokens if _significant(token) >= digits]
-    for one in expected:
-        if isinstance(one.value, str):
-            pair = re.search(rf"{_key(one)}\s*\"?({re.escape(one.value)})\b", text)
-            if pair and one.name != "value":
-                yield one, pair[1]
-            continue
-        named = re.search(rf"{_key(one)}\s*({_NUMBER.pattern})", text)
-        if named and one.value and one.name != "value" and _is_example(named[1], one.value):
-            yield one, named[1]
-            continue
-        for token in precise:
-            if _is(token, one.value):
-                yield one, token
-                break
-
-
-def _key(one: Expected) -> str:
-    return rf"[\"'`]{re.escape(one.name)}[\"'`]\s*[:=]"
-
-
-def _significant(token: str) -> int:
-    return len(re.sub(r"\D", "", token.lower().partition("e")[0]).lstrip("0"))
-
-
-def _is_example(token: str, value: float) -> bool:
-    # Two digits or fewer are probably a placeholder, unless the value has no more.
-    return float(token) == value or (_significant(token) > 2 and _is(token, value))
-
-
-def _is(token: str, value: float) -> bool:
-    """Return whether the token is the value, rounded to the token's decimal places."""
-    mantissa, _, exponent = token.lower().partition("e")
-    places = len(mantissa.partition(".")[2]) - int(exponent or 0)
-    error = abs(float(token) - value)
-    return math.isfinite(error) and error <= float(f"0.5000001e{-places}")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.tasks.schema import McpServerConfig, TaskConfig
 
-__all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "find_tasks", "is_task"]
+__all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "find_tasks", "is_task", "named_output"]
 
 TASK_FILE = "task.toml"
 INSTRUCTION_FILE = "instruction.md"
@@ -171,12 +171,7 @@ class Task:
     @property
     def output_path(self) -> PurePosixPath:
         """The file the agent writes: the last one below ``/workspace`` that the prompt names."""
-        files = [
-            PurePosixPath(name)
-            for name in _WORKSPACE_PATH.findall(self.instruction)
-            if not name.endswith("/") and "/.." not in name
-        ]
-        return files[-1] if files else WORKSPACE / "output.jsonl"
+        return named_output(self.instruction)
 
     def output_below_workdir(self) -> PurePosixPath | None:
         """Return the output file's path in the collected workspace; None if it is elsewhere."""
@@ -267,6 +262,16 @@ class Task:
         target and are not followed; empty directories do not count.
         """
         return task_digest(self.path)
+
+
+def named_output(instruction: str) -> PurePosixPath:
+    """Return the last file below ``/workspace`` that a prompt names."""
+    files = [
+        PurePosixPath(name)
+        for name in _WORKSPACE_PATH.findall(instruction)
+        if not name.endswith("/") and "/.." not in name
+    ]
+    return files[-1] if files else WORKSPACE / "output.jsonl"
 
 
 def find_tasks(root: Path) -> Iterator[tuple[str, Path]]:

@@ -8,11 +8,11 @@ import pytest
 
 from pytest_aecbench.checks import CHECKS, Finding, Problem
 from pytest_aecbench.checks.image import image
-from pytest_aecbench.checks.leaks import Expected, found
 from pytest_aecbench.checks.rehearsal import Rehearsal
 from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
 from pytest_aecbench.ledger.checks import EXPLOITS, GROUPS, STANDARD, parse_checks
+from pytest_aecbench.tasks.revealed import Expected, found
 from pytest_aecbench.tasks.task import Task
 from tests.checking import write_task
 

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from pytest_aecbench.cli.console import AsJson, print_json, print_table
-from pytest_aecbench.cli.ledger import Dataset, Since, load
+from pytest_aecbench.cli.filters import Filters, with_filters
 
 __all__ = ["difficulty"]
 
 
-def difficulty(
-    experiment: Annotated[
-        str | None, typer.Option(help="Only this experiment (default: all).")
-    ] = None,
-    agent: Annotated[str | None, typer.Option(help="Only trials of this agent.")] = None,
-    dataset: Dataset = None,
-    since: Since = None,
-    as_json: AsJson = False,
-) -> None:
+@with_filters("experiment", "agent", "dataset", "since")
+def difficulty(filters: Filters, as_json: AsJson = False) -> None:
     """Compare the declared difficulty of generated tasks with their rewards.
 
     Templates whose levels do not differ are named, because such levels say nothing.
@@ -30,8 +21,7 @@ def difficulty(
     from pytest_aecbench.reports.difficulty import LEVELS, difficulties
     from pytest_aecbench.reports.results import TrialResult
 
-    records = load(experiment, agent=agent, dataset=dataset, since=since)
-    found = difficulties(TrialResult.from_record(record) for record in records)
+    found = difficulties(TrialResult.from_record(record) for record in filters.load())
     if as_json:
         data = [
             {

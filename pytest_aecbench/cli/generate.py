@@ -19,6 +19,7 @@ from pytest_aecbench.cli.console import (
     project_settings,
 )
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.files import shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -178,7 +179,7 @@ def suite(
         else:
             made = write_suite(plan, target, write=not dry_run, progress=step)
     if check:
-        _print_changes(settings.shown(target), len(plan.slots), changes, as_json)
+        _print_changes(shown_path(target), len(plan.slots), changes, as_json)
     else:
         _print_suite(made, target, dry_run, as_json)
 
@@ -240,7 +241,7 @@ def _print_suite(made: Generated, target: Path, dry_run: bool, as_json: bool) ->
     attempts = total + sum(made.rejected.values())
     typer.echo(f"\n{total} of {attempts} draws accepted")
     state = "would write" if dry_run else "wrote" if made.is_new else "unchanged"
-    typer.echo(f"{state} {total} tasks in {project_settings().shown(target)}")
+    typer.echo(f"{state} {total} tasks in {shown_path(target)}")
 
 
 def _counts(made: Generated) -> dict[str, dict[str, int]]:

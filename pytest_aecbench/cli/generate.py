@@ -34,10 +34,12 @@ __all__ = ["app"]
 app = typer.Typer(help="Generate tasks from templates.", no_args_is_help=True)
 
 
-def _templates(user_dirs: list[Path] | None = None) -> dict[str, Template]:
+def _templates(
+    user_dirs: Sequence[Path] = (), on_problem: Callable[[SettingsError], None] | None = None
+) -> dict[str, Template]:
     from pytest_aecbench.suites.catalogue import find_templates
 
-    return find_templates([project_settings().templates_root, *(user_dirs or ())])
+    return find_templates([project_settings().templates_root, *user_dirs], on_problem)
 
 
 Difficulty = Annotated[
@@ -60,7 +62,11 @@ def _chosen(name: str | None, directory: Path | None) -> Template:
 
     if (name is None) == (directory is None):
         raise SettingsError("NAME: one of NAME and --template is needed; give exactly one")
-    return load_template(directory) if directory else find_template(str(name), _templates())
+    return (
+        load_template(directory)
+        if directory
+        else find_template(str(name), _templates((), print_problem))
+    )
 
 
 def _cells(
@@ -346,7 +352,7 @@ def list_templates(
             "difficulties": list(template.levels),
             "description": template.table.meta.description or template.title,
         }
-        for template in _templates(user_dir).values()
+        for template in _templates(user_dir or (), print_problem).values()
         if discipline in (None, template.table.meta.discipline)
     ]
     if as_json:

@@ -279,6 +279,18 @@ def test_a_wrong_template_fails_validation(project: Path, aec_bench: Run) -> Non
     assert all("rel: 3.0 is not valid" in line for line in ended.json()["errors"])
 
 
+def test_a_wrong_template_does_not_hide_the_others(project: Path, aec_bench: Run) -> None:
+    aec_bench("generate", "new-template", "civil/my-weir")
+    Path("templates/civil/my-weir/engine.py").write_text("import os\n")
+    listed = aec_bench("generate", "list-templates")
+    assert "part-full-sewer" in listed.out
+    assert "my-weir" not in listed.out
+    assert "engine.py: line 1: imports 'os'; use nothing but math" in listed.err
+    ended = aec_bench("generate", "suite", "--config", "suite.toml")
+    assert (ended.code, len(ended.err.splitlines())) == (2, 1)
+    assert not ROOT.exists()
+
+
 def test_a_preview_shows_prompt_answer_and_files(project: Path, aec_bench: Run) -> None:
     arguments = ("generate", "preview", "part-full-sewer", "--difficulty", "hard", "--seed", "3")
     shown = aec_bench(*arguments).out

@@ -168,6 +168,62 @@ def test_a_value_of_a_hidden_parameter_is_only_in_its_file() -> None:
         assert resistance in instance.files["cables.csv"]
 
 
+FILES_HOOK = """\
+def files(*, voltage_v, load_ohm, wire, wire_ohm, fuse_a):
+    return {"parts.csv": f"part,ohm\\nheater,{load_ohm}\\nlamp,{2 * load_ohm}\\n", "more.txt": "x"}
+
+
+"""
+
+
+def test_an_engine_can_write_the_file_that_a_value_is_hidden_in(tmp_path: Path) -> None:
+    derive = 'derive = { file = "parts.csv", key = "part", row = "heater", column = "ohm" }'
+    path = changed(
+        tmp_path,
+        "params.toml",
+        ("step = 0.1", f"step = 0.1\n{derive}"),
+        ('hidden = ["wire_ohm"]', 'hidden = ["load_ohm"]'),
+    )
+    template = load_template(
+        changed(tmp_path, "engine.py", ("def solve(", f"{FILES_HOOK}def solve("))
+    )
+    assert template.path == path
+    for instance in some(template, HARD, 10):
+        load = instance.params["load_ohm"]
+        assert list(instance.files) == ["parts.csv"]
+        assert f"heater,{load}\n" in instance.files["parts.csv"]
+        row = "in `/workspace/parts.csv`, column `ohm`, row where `part` is heater"
+        assert f"| resistance of the load, R | {row} | ohm |" in instance.prompt
+        assert "COPY parts.csv /workspace/" in task_files(instance)["environment/Dockerfile"]
+    (easy,) = some(template, EASY, 1)
+    assert easy.files == {}
+
+
+def test_a_file_that_contradicts_the_draw_is_refused(tmp_path: Path) -> None:
+    derive = 'derive = { file = "parts.csv", key = "part", row = "lamp", column = "ohm" }'
+    changed(
+        tmp_path,
+        "params.toml",
+        ("step = 0.1", f"step = 0.1\n{derive}"),
+        ('hidden = ["wire_ohm"]', 'hidden = ["load_ohm"]'),
+    )
+    template = load_template(
+        changed(tmp_path, "engine.py", ("def solve(", f"{FILES_HOOK}def solve("))
+    )
+    with pytest.raises(SettingsError, match=r"load_ohm is .*, but the texts say .*; correct"):
+        some(template, HARD, 1)
+
+
+def test_a_rule_is_hidden_only_with_its_document() -> None:
+    template = SHIPPED["electrical/adiabatic-conductor"]
+    for instance in some(template, HARD, 5):
+        impedance, current = (instance.params[name] for name in ("loop_impedance_ohm", "fault_ka"))
+        assert isinstance(impedance, float)
+        assert current == pytest.approx(0.2185 / impedance, abs=0.0005)
+        assert "0.2185 / loop_impedance_ohm" in instance.files["design_basis.md"]
+        assert template.shown("fault_ka", current) not in instance.prompt
+
+
 def test_adding_reordering_and_other_templates_change_no_draw(tmp_path: Path) -> None:
     before = load_template(changed(tmp_path / "a"))
     text = (before.path / "params.toml").read_text()

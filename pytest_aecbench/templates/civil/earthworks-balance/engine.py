@@ -28,16 +28,20 @@ def totals(parts):
     return math.fsum(cut for cut, _ in parts), math.fsum(fill for _, fill in parts)
 
 
+def ordinates(parts, bank):
+    """Return the mass-haul diagram behind the first section."""
+    found = [0.0]
+    for cut, fill in parts:
+        found.append(found[-1] + cut - fill * bank)
+    return found[1:]
+
+
 def balanced(parts, swell, shrink, truck, factor=None):
     """Return the balance in bank volume and the truck loads that it makes."""
     bank = 1 / (1 - shrink / 100) if factor is None else factor
     cut, fill = totals(parts)
     balance = cut - fill * bank
-    ordinate, peak = 0.0, 0.0
-    for dug, filled in parts:
-        ordinate = ordinate + dug - filled * bank
-        if abs(ordinate) > abs(peak):
-            peak = ordinate
+    peak = max(ordinates(parts, bank), key=abs)
     loads = math.ceil(abs(balance) * (1 + swell / 100) / truck)
     return {
         "cut_m3": cut,
@@ -62,7 +66,7 @@ def compute(*, spacing_m, swell_percent=None, shrink_percent=None, truck_m3=None
     if shrink_percent is None:
         return {"cut_m3": cut, "fill_m3": fill, "net_m3": cut - fill}
     found = balanced(parts, swell_percent, shrink_percent, truck_m3)
-    if abs(found["balance_m3"]) < 0.15 * max(cut, fill):
+    if abs(found["balance_m3"]) < 0.1 * max(cut, fill):
         raise Reject("nearly balanced")
     return found
 
@@ -71,11 +75,14 @@ def guards(*, spacing_m, swell_percent=None, shrink_percent=None, truck_m3=None,
     """Return how far the truck loads are from a whole number; many loads are less exact."""
     if shrink_percent is None:
         return {}
-    cut, fill = totals(volumes(profile(sections), spacing_m))
-    balance = cut - fill / (1 - shrink_percent / 100)
-    loads = abs(balance) * (1 + swell_percent / 100) / truck_m3
+    bank = 1 / (1 - shrink_percent / 100)
+    diagram = ordinates(volumes(profile(sections), spacing_m), bank)
+    loads = abs(diagram[-1]) * (1 + swell_percent / 100) / truck_m3
     distance = loads - math.floor(loads + 0.5)
-    return {"a whole number of loads": distance / max(1, loads / 15)}
+    return {
+        "a whole number of loads": distance / max(1, loads / 15),
+        "a second peak": -min(diagram) / max(diagram) - 1 if max(diagram) > 0 else 1.0,
+    }
 
 
 def mistakes(*, spacing_m, swell_percent=None, shrink_percent=None, truck_m3=None, **sections):

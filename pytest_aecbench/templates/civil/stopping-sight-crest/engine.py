@@ -191,7 +191,7 @@ def seen(length, change, eye, target):
         return reach(eye, grade) + reach(target, change / 100 - grade)
 
     # The shortest sight counts: it is a convex function of the grade of the line.
-    for _ in range(200):
+    for _ in range(90):
         third = (high - low) / 3
         if whole(low + third) <= whole(high - third):
             high = high - third
@@ -202,7 +202,7 @@ def seen(length, change, eye, target):
 
 def bisected(low, high, rises_above):
     """Return where a rising condition starts to hold."""
-    for _ in range(200):
+    for _ in range(56):
         middle = (low + high) / 2
         if rises_above(middle):
             high = middle

@@ -78,9 +78,9 @@ def compute(
             raise Reject("a cable shorter than 5 m or longer than 250 m")
         found["min_length_m"] = length
     at_end = results(resistance + r20_ohm_km * length, reactance + x_ohm_km * length, breaking_ka)
-    if length_m is not None and breaking_ka is not None:
-        if not 0.6 < at_end["fault_ka"] / breaking_ka < 1.6:
-            raise Reject("fault current far from the breaking capacity")
+    checked = length_m is not None and breaking_ka is not None
+    if checked and not 0.6 < at_end["fault_ka"] / breaking_ka < 1.6:
+        raise Reject("fault current far from the breaking capacity")
     found.update(at_end)
     return found
 

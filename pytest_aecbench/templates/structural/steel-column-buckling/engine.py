@@ -86,7 +86,7 @@ def mistakes(
     """Return the usual wrong answers."""
     if restraints is None:
         long, radius = 1000 * length_m, 10 * i_z_cm
-        slenderness, factor = reduction(end_factor * long, radius, yield_mpa, curve_z)
+        slenderness, _ = reduction(end_factor * long, radius, yield_mpa, curve_z)
         better = {"b": "a", "c": "b"}[curve_z]
         other = reduction(end_factor * long, radius, yield_mpa, better)
         wrong = {

@@ -135,17 +135,17 @@ def solve(*, spacing_m, swell_percent=None, shrink_percent=None, truck_m3=None, 
         return answer
     kept = (100 - shrink_percent) / 100
     answer = {"cut_m3": cut, "fill_m3": fill, "fill_bank_m3": fill / kept}
-    ordinates = [
+    diagram = [
         math.fsum(cuts[:stop]) - math.fsum(fills[:stop]) / kept for stop in range(1, len(pairs) + 1)
     ]
-    answer["balance_m3"] = ordinates[-1]
-    answer["peak_m3"] = max(ordinates, key=abs)
-    loose = abs(ordinates[-1]) / 100 * (100 + swell_percent)
+    answer["balance_m3"] = diagram[-1]
+    answer["peak_m3"] = max(diagram, key=abs)
+    loose = abs(diagram[-1]) / 100 * (100 + swell_percent)
     loads = 0
     while loads * truck_m3 < loose:
         loads += 1
     answer["loads"] = loads
-    answer["surplus"] = ordinates[-1] > 0
+    answer["surplus"] = diagram[-1] > 0
     return answer
 
 

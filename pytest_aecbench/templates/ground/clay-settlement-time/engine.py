@@ -60,10 +60,7 @@ def compute(
     limit = stress_kpa * (1.0 if ocr is None else ocr)
     cr = cc * (1.0 if cr_ratio is None else cr_ratio)
     whole = settlement(thickness_m, e0, cc, cr, stress_kpa, limit, final)
-    if left_mm is None:
-        degree = degree_percent / 100
-    else:
-        degree = 1 - left_mm / (1000 * whole)
+    degree = degree_percent / 100 if left_mm is None else 1 - left_mm / (1000 * whole)
     if not 0.24 <= degree <= 0.95:
         raise Reject("a degree of consolidation outside 24 % to 95 %")
     if 0.58 < degree < 0.62:
@@ -134,7 +131,7 @@ def mistakes(
 
 
 def consolidated(factor):
-    """Return the degree of consolidation of a time factor, by the same two formulas turned round."""
+    """Return the degree of consolidation of a time factor, by the inverse formulas."""
     small = math.sqrt(4 * factor / math.pi)
     return small if small <= 0.6 else 1 - 10 ** ((1.781 - factor) / 0.933) / 100
 

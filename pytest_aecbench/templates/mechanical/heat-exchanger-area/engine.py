@@ -168,10 +168,8 @@ def area_to(flow, hot, cold, hot_in, cold_in, heat, u, count=2000):
     for index in range(count + 1):
         done = index * step
         warm = hot_in - done / hot
-        if flow == "counter-flow":
-            water = cold_in + (heat - done) / cold
-        else:
-            water = cold_in + done / cold
+        taken = heat - done if flow == "counter-flow" else done
+        water = cold_in + taken / cold
         weight = (14, 32, 12, 32)[index % 4]
         terms.append((7 if index in (0, count) else weight) / (warm - water))
     return 2 * step / 45 * math.fsum(terms) * 1000 / u

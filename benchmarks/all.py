@@ -18,6 +18,7 @@ def main() -> None:
         "makespan",
         "ledger",
         "model_turns",
+        "generation",
     ]
     if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
         names.append("docker_trials")

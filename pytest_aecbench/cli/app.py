@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
-from pytest_aecbench.cli import config, dataset, generate, init, ledger, report, task
+from pytest_aecbench.cli import config, dataset, difficulty, generate, init, ledger, report, task
 from pytest_aecbench.cli import run as running
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reap import reap
@@ -46,6 +46,7 @@ app.add_typer(task.app, name="task")
 app.add_typer(generate.app, name="generate")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(ledger.app, name="ledger")
+report.app.command()(difficulty.difficulty)
 app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
 app.command("schema")(config.print_schema)

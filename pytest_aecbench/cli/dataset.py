@@ -64,6 +64,10 @@ def create(
         list[str] | None,
         typer.Option(metavar="STATE", help="Only tasks in this state, such as active."),
     ] = None,
+    from_suite: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Exactly the tasks of this generated suite."),
+    ] = None,
     holdout: Annotated[bool, typer.Option("--holdout", help="Include held-out tasks.")] = False,
     checked: Annotated[
         bool, typer.Option("--checked", help="Refuse tasks that have not passed their checks.")
@@ -82,6 +86,7 @@ def create(
     Example: aec-bench dataset create electrical --version 1.0.0 --include 'electrical/*'
     """
     from pytest_aecbench.datasets.create import check_soundness, entry_of, selected_tasks
+    from pytest_aecbench.datasets.from_suite import suite_tasks
     from pytest_aecbench.datasets.manifest import Manifest
     from pytest_aecbench.datasets.names import check_version, parse_ref
     from pytest_aecbench.errors import SettingsError
@@ -98,7 +103,13 @@ def create(
         difficulties=tuple(difficulty or ()),
         lifecycle=tuple(lifecycle or ()),
     )
-    selected = list(selected_tasks(selection, settings.tasks_root))
+    source = None
+    if from_suite is None:
+        selected = list(selected_tasks(selection, settings.tasks_root))
+    elif selection:
+        raise SettingsError("--from-suite: takes all tasks of the suite; leave out the selection")
+    else:
+        selected, source = suite_tasks(from_suite, settings.tasks_root)
     kept = [task for task in selected if holdout or task.visibility == "public"]
     tasks_root = Path(os.path.normpath(settings.tasks_root))
     inside = tasks_root.is_relative_to(settings.root)
@@ -112,7 +123,13 @@ def create(
         check_soundness(kept, settings.ledger_root)
     tasks = [entry_of(task, (base / task.task_id).as_posix()) for task in kept]
     manifest = Manifest.of(
-        ref.name, version, tasks, summary=summary, purpose=purpose, standards=standard or ()
+        ref.name,
+        version,
+        tasks,
+        summary=summary,
+        purpose=purpose,
+        standards=standard or (),
+        source=source,
     )
     path = _datasets().add(manifest)
     if as_json:

@@ -115,6 +115,7 @@ class Source(_Part):
     method: str = "manual"
     suite_config: dict[str, JsonValue] = {}
     seed: int | None = None
+    template_versions: dict[str, str] = {}
 
 
 class Manifest(_Part):

@@ -17,21 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.suites.draws import Key
 from pytest_aecbench.suites.engine import EngineError, RejectedError
+from pytest_aecbench.suites.generation import key_of
 from pytest_aecbench.suites.grading import fields_of, reward_of
+from pytest_aecbench.suites.guesses import guesses
 from pytest_aecbench.suites.instance import task_files
+from pytest_aecbench.suites.loading import load_template
 from pytest_aecbench.suites.prompt import Cell
 from pytest_aecbench.suites.sampling import READING, Instance, mistaken, sample, varied
 from pytest_aecbench.suites.sloppy import sloppy_engine
-from pytest_aecbench.suites.template import load_template
 from pytest_aecbench.tasks.revealed import Expected, found
 
 if TYPE_CHECKING:
     from pytest_aecbench.suites.engine import Answer, Engine
     from pytest_aecbench.suites.template import Template
 
-__all__ = ["BASELINES", "Audit", "Row", "audit", "fingerprint", "instances_of"]
+__all__ = ["Audit", "Row", "audit", "fingerprint", "instances_of"]
 
 MIN_ACCEPTANCE = 0.1
 MAX_BASELINE = 0.1
@@ -84,8 +85,8 @@ def audit(
             rows.append(row)
             problems += [f"{level.name}, {visibility}: {problem}" for problem in found_problems]
     progress("tools and hash seeds")
-    if not problems:
-        problems += _tool_problems(template)
+    if rows:
+        problems += dict.fromkeys(_tool_problems(template))
         problems += _seed_problems(template)
     return Audit(template.id, tuple(rows), tuple(problems))
 
@@ -95,17 +96,8 @@ def instances_of(
 ) -> list[Instance]:
     """Return that many different instances of one cell."""
     taken: set[str] = set()
-    major = template.version.partition(".")[0]
-    return [
-        sample(
-            template,
-            Key(template.id, major, _SEED, "", index),
-            cell,
-            taken,
-            rejected=rejected,
-        )
-        for index in range(draws)
-    ]
+    keys = (key_of(template, _SEED, "", index) for index in range(draws))
+    return [sample(template, key, cell, taken, rejected=rejected) for key in keys]
 
 
 def _measured(template: Template, cell: Cell, draws: int) -> tuple[Row, list[str]]:
@@ -113,8 +105,7 @@ def _measured(template: Template, cell: Cell, draws: int) -> tuple[Row, list[str
     started = time.perf_counter()
     instances = instances_of(template, cell, draws, rejected)
     seconds = time.perf_counter() - started
-    best_mistake, _ = _best_mistake(instances)
-    baselines = {name: _earned(instances, answers) for name, answers in _baselines(instances)}
+    baselines = {name: _earned(instances, answers) for name, answers in guesses(instances)}
     row = Row(
         difficulty=cell.difficulty,
         visibility=cell.visibility,
@@ -122,7 +113,7 @@ def _measured(template: Template, cell: Cell, draws: int) -> tuple[Row, list[str
         space=_space(template, cell.difficulty),
         condition=max(map(_condition, instances)),
         sloppy=_sloppy_share(template, instances),
-        mistake=best_mistake,
+        mistake=_best_mistake(instances),
         baseline=max(statistics.fmean(rewards) for rewards in baselines.values()),
         flags=_flag_shares(template, instances),
         milliseconds=1000 * seconds / draws,
@@ -166,45 +157,14 @@ def _baseline_problems(baselines: Mapping[str, Sequence[float]]) -> Iterator[str
             )
 
 
-def _best_mistake(instances: Sequence[Instance]) -> tuple[float, str]:
-    best = (0.0, "")
+def _best_mistake(instances: Sequence[Instance]) -> float:
+    """Return the most that a named mistake earns."""
+    best = 0.0
     for instance in instances:
         fields = fields_of(instance.template, instance.truth)
         wrong = mistaken(instance.template, instance.params, instance.truth)
-        best = max([best, *((reward_of(fields, one), name) for name, one in wrong.items())])
+        best = max([best, *(reward_of(fields, answer) for answer in wrong.values())])
     return best
-
-
-BASELINES = ("zeros", "ones", "inputs", "another instance's answer", "the median")
-
-
-def _baselines(instances: Sequence[Instance]) -> Iterator[tuple[str, list[Answer]]]:
-    """Yield the answers of solvers that do no engineering."""
-    answers = [instance.truth for instance in instances]
-    yield BASELINES[0], [_filled(truth, 0) for truth in answers]
-    yield BASELINES[1], [_filled(truth, 1) for truth in answers]
-    yield BASELINES[2], [_echoed(instance) for instance in instances]
-    yield BASELINES[3], [*answers[1:], answers[0]]
-    median = {name: _middle([truth[name] for truth in answers]) for name in answers[0]}
-    yield BASELINES[4], [median] * len(answers)
-
-
-def _filled(truth: Answer, number: int) -> Answer:
-    return {n: bool(number) if isinstance(v, bool) else number for n, v in truth.items()}
-
-
-def _echoed(instance: Instance) -> Answer:
-    numbers = [v for v in instance.params.values() if isinstance(v, (int, float))] or [0]
-    return {
-        name: True if isinstance(value, bool) else numbers[index % len(numbers)]
-        for index, (name, value) in enumerate(instance.truth.items())
-    }
-
-
-def _middle(values: Sequence[bool | float | str]) -> bool | float | str:
-    if isinstance(values[0], float):
-        return statistics.median(value for value in values if isinstance(value, (int, float)))
-    return Counter(values).most_common(1)[0][0]
 
 
 def _earned(instances: Sequence[Instance], answers: Sequence[Answer]) -> list[float]:
@@ -267,7 +227,7 @@ def _tool_problems(template: Template) -> Iterator[str]:
     engine = _functions(template.engine.source)
     for name, source in template.tools.items():
         if copied := engine.keys() & _functions(source).keys():
-            both = engine[min(copied)]
+            both = min(engine[one] for one in copied)
             yield f"tools/{name}: contains {both!r} of the engine; give the agent only a part"
     level = next(iter(template.levels.values()))
     for instance in instances_of(template, Cell(level.name, "all_given", "with-tool"), 5):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import shown_path
-from pytest_aecbench.suites.template import PARAMS_FILE, Template, load_template
+from pytest_aecbench.suites.loading import load_template
+from pytest_aecbench.suites.template import PARAMS_FILE, Template
 from pytest_aecbench.text import did_you_mean
 
 __all__ = ["SHIPPED", "find_template", "find_templates", "matching"]
@@ -17,8 +18,12 @@ SHIPPED = Path(__file__).parents[1] / "templates"
 _DEPTHS = ("*", "*/*", "*/*/*")
 
 
-def find_templates(roots: Iterable[Path] = ()) -> dict[str, Template]:
+def find_templates(
+    roots: Iterable[Path] = (), on_problem: Callable[[SettingsError], None] | None = None
+) -> dict[str, Template]:
     """Return all templates by their logical path: the package's own, and those below the roots.
+
+    A wrong template is left out if ``on_problem`` takes its error.
 
     Raises:
         SettingsError: a template is wrong, or two have the same path.
@@ -26,7 +31,13 @@ def find_templates(roots: Iterable[Path] = ()) -> dict[str, Template]:
     """
     found: dict[str, Template] = {}
     for directory in _directories([SHIPPED, *roots]):
-        template = load_template(directory)
+        try:
+            template = load_template(directory)
+        except SettingsError as error:
+            if on_problem is None:
+                raise
+            on_problem(error)
+            continue
         if other := found.get(template.id):
             where, there = shown_path(directory), shown_path(other.path)
             raise SettingsError(f"{where}: {template.id} is also in {there}; rename one of them")

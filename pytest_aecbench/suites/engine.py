@@ -71,21 +71,24 @@ class Engine:
         """Return whether the engine defines this function."""
         return name in self.functions
 
-    def call(self, name: str, params: Mapping[str, Any]) -> Any:
+    def call(self, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Call a function of the engine.
 
         Raises:
             RejectedError: it raised ``Reject``.
-            EngineError: it raised anything else.
+            EngineError: it raised anything else, or did not return a dict.
 
         """
         try:
-            return self.functions[name](**params)
+            result = self.functions[name](**params)
         except Exception as error:
             if type(error).__name__ == "Reject":
                 raise RejectedError(str(error) or "rejected by the engine") from None
             what = f"{type(error).__name__}: {one_line(error)}"
             raise EngineError(f"{name} raises {what} for {_shown(params)}") from error
+        if not isinstance(result, dict):
+            raise EngineError(f"{name} returns {type(result).__name__}, must return a dict")
+        return result
 
     def parameters(self, name: str) -> tuple[set[str], set[str], bool]:
         """Return a function's parameters, those without a default, and whether it takes any."""
@@ -246,7 +249,7 @@ def deadline(seconds: float, what: str) -> Iterator[None]:
         raise _OverdueError
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     except _OverdueError:
@@ -254,3 +257,4 @@ def deadline(seconds: float, what: str) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *timer)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["allowed", "checked_answer", "field_source", "fields_of", "known_unit", "reward_of"]
 
 
-def checked_answer(template: Template, answer: object, asked: Iterable[str]) -> Answer:
+def checked_answer(template: Template, answer: Mapping[str, Any], asked: Iterable[str]) -> Answer:
     """Return the asked fields of an engine's result.
 
     Raises:
@@ -25,8 +25,6 @@ def checked_answer(template: Template, answer: object, asked: Iterable[str]) -> 
         RejectedError: a number is not finite or too near 0 for a relative tolerance.
 
     """
-    if not isinstance(answer, dict):
-        raise EngineError(f"compute returns {type(answer).__name__}, must return a dict")
     for name in answer:
         if name not in template.outputs:
             raise EngineError(f"compute returns {name!r}, which is not one of the outputs")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from pytest_aecbench.suites.engine import EngineError
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -56,8 +57,12 @@ class Rule:
     _code: CodeType = field(repr=False, compare=False)
 
     def of(self, params: Mapping[str, Any]) -> Any:
-        """Return the formula's value."""
-        return eval(self._code, {"__builtins__": {}}, dict(params))  # noqa: S307  (checked nodes)
+        """Return the formula's value, or raise EngineError."""
+        try:
+            return eval(self._code, {"__builtins__": {}}, dict(params))  # noqa: S307  (checked)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            shown = {name: params[name] for name in sorted(self.names)}
+            raise EngineError(f"the rule {self.text!r} fails for {shown}, {error}") from None
 
 
 def parse_rule(text: str, known: Iterable[str]) -> Rule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -144,6 +143,8 @@ def _check_guards(template: Template, params: Params) -> None:
     if not template.engine.has("guards"):
         return
     for name, distance in template.engine.call("guards", params).items():
+        if not isinstance(distance, (int, float)):
+            raise EngineError(f"guards returns {distance!r} for {name!r}, must return a number")
         if not abs(distance) >= GUARD:
             raise RejectedError(f"too near {name}")
 
@@ -170,7 +171,7 @@ def _check_thresholds(template: Template, level: Level, params: Params, truth: A
         except RejectedError:
             continue
         for one in exact:
-            if answer[one] != truth[one]:
+            if answer.get(one) != truth[one]:
                 raise RejectedError(f"{one} changes with {name}")
 
 
@@ -178,19 +179,17 @@ def _check_condition(template: Template, level: Level, params: Params, truth: An
     """Reject a draw in which an input read to four digits gives a wrong answer."""
     for name, changed in varied(template, params, READING):
         try:
-            answer = template.engine.call("compute", changed)
+            computed = template.engine.call("compute", changed)
+            answer = checked_answer(template, computed, level.outputs)
         except RejectedError:
             raise RejectedError(f"{name} is at the edge of the method") from None
         for one in level.outputs:
-            expected, output = truth[one], template.outputs[one]
-            if output.type != "number":
-                if answer[one] != expected:
+            expected, found, output = truth[one], answer[one], template.outputs[one]
+            if isinstance(expected, (bool, str)) or output.type != "number":
+                if found != expected:
                     raise RejectedError(f"{one} changes with {name}")
-            else:
-                assert isinstance(expected, (int, float))
-                change = abs(answer[one] - expected)
-                if not math.isfinite(change) or change > allowed(output, expected):
-                    raise RejectedError(f"{one} is too sensitive to {name}")
+            elif abs(float(found) - expected) > allowed(output, expected):
+                raise RejectedError(f"{one} is too sensitive to {name}")
 
 
 def mistaken(template: Template, params: Params, truth: Answer) -> dict[str, Answer]:
@@ -198,6 +197,9 @@ def mistaken(template: Template, params: Params, truth: Answer) -> dict[str, Ans
     if not template.engine.has("mistakes"):
         return {}
     found = template.engine.call("mistakes", params)
+    for name, wrong in found.items():
+        if not isinstance(wrong, dict):
+            raise EngineError(f"mistakes returns {wrong!r} for {name!r}, must return a dict")
     return {
         name: {**truth, **{key: value for key, value in wrong.items() if key in truth}}
         for name, wrong in found.items()

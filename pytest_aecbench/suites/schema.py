@@ -242,11 +242,15 @@ def parse_template(data: dict[str, Any]) -> tuple[TemplateTable | None, list[str
     try:
         table = TemplateTable.model_validate(data)
     except ValidationError as error:
-        known = {problem.partition(":")[0] for problem in problems}
-        found = model_problems(error, TemplateTable)
-        return None, problems + [one for one in found if one.partition(":")[0] not in known]
-    problems += _unknown_keys(table)
+        return None, problems + _others(problems, model_problems(error, TemplateTable))
+    problems += _others(problems, _unknown_keys(table))
     return (None if problems else table), problems
+
+
+def _others(problems: list[str], found: list[str]) -> list[str]:
+    """Return what was found about other keys than those of the problems."""
+    known = tuple(problem.partition(":")[0] for problem in problems)
+    return [one for one in found if not one.startswith(known)] if known else found
 
 
 def _refused(data: dict[str, Any]) -> list[str]:

@@ -14,11 +14,12 @@ from pytest_aecbench.errors import TaskError
 from pytest_aecbench.tasks.supplied import supplied_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 
 __all__ = [
     "FileDigest",
+    "content_digest",
     "context_digest",
     "directory_digest",
     "file_digests",
@@ -51,6 +52,15 @@ def task_digest(path: Path) -> str:
     """
     with _readable():
         return f"sha256:{_digest(_task_contents(path))}"
+
+
+def content_digest(files: Mapping[str, bytes], programs: Collection[str] = ()) -> str:
+    """Return the digest that a task of exactly these files would have, supplied ones included."""
+    contents = (
+        ("program" if name in programs else "file", name, files[name])
+        for name in sorted(files, key=_bytes)
+    )
+    return f"sha256:{_digest(contents)}"
 
 
 def directory_digest(path: Path) -> str:

@@ -172,10 +172,12 @@ _TABLES: dict[str, type[_Table]] = {
     "solution": SolutionConfig,
 }
 
-# The rest of Harbor's schema: informative keys, keys without effect here, and refused ones.
+# The rest of Harbor's schema: informative keys, keys without effect here, and refused ones. The
+# table of a generated task, which says where it comes from, is informative too.
 _INFORMATION = {
     "agent.setup_timeout_sec",
     "environment.gpu_types",
+    "generation",
     "metadata.subcategory",
     "metadata.subdomain",
     "multi_step_reward_mode",
@@ -212,9 +214,19 @@ class ParsedConfig(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=512)  # generated tasks share their text, and every worker reads them all
+# As the generator writes it: the last table, with plain values only.
+_GENERATION = re.compile(r'\[generation\]\n(?:[a-z_]+ = (?:"[^"\\\n]*"|-?[0-9]+)\n)+\Z')
+
+
 def parse_config(text: str) -> ParsedConfig:
     """Parse a ``task.toml``; each problem and warning is a line that starts with its key."""
+    # Without the table of its origin, a generated task has the same text as many others.
+    start = text.rfind("\n[generation]\n") + 1
+    return _parsed(text[:start] if start and _GENERATION.match(text, start) else text)
+
+
+@lru_cache(maxsize=2048)  # because every worker reads all tasks
+def _parsed(text: str) -> ParsedConfig:
     try:
         data = load_toml(text)
     except ValueError as error:

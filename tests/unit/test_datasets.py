@@ -192,7 +192,8 @@ def test_a_manifest_has_the_documented_shape(tmp_path: Path) -> None:
         "difficulty_distribution": {"easy": 2},
         "task_count": 2,
     }
-    assert data["source"] == {"method": "manual", "suite_config": {}, "seed": None}
+    origin: dict[str, object] = {"method": "manual", "suite_config": {}, "seed": None}
+    assert data["source"] == {**origin, "template_versions": {}}
     task = data["tasks"][0]
     assert (task["task_id"], task["task_path"]) == ("civil/a", "tasks/civil/a")
     assert task["content_hash"] == Task.load(tmp_path / "civil/a").digest

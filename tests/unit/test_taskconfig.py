@@ -447,10 +447,19 @@ def test_numbers_beyond_any_machine_are_refused(key: str, digits: str) -> None:
 
 
 def test_equal_texts_are_parsed_once() -> None:
-    parse_config.cache_clear()
-    for _ in range(3):
-        parse_config(FULL)
-    assert parse_config.cache_info().misses == 1
+    assert parse_config(FULL) is parse_config(FULL)
+
+
+def test_generated_tasks_that_differ_in_their_origin_alone_are_parsed_once() -> None:
+    origins = [f'{FULL}\n[generation]\ntemplate = "a/b"\nindex = {index}\n' for index in (1, 2)]
+    first, second = map(parse_config, origins)
+    assert first is second
+    assert first.problems == first.warnings == ()
+
+
+@pytest.mark.parametrize("origin", ["index = [", "index = 1\n[metadata]\ndifficulty = 7"])
+def test_what_only_looks_like_an_origin_is_read_like_the_rest(origin: str) -> None:
+    assert parse_config(f"[agent]\ntimeout_sec = 5\n\n[generation]\n{origin}\n").problems
 
 
 def test_the_package_does_not_import_pydantic_by_itself() -> None:

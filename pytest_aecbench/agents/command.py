@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents import AgentLimits, AgentResult, network_of
 from pytest_aecbench.agents.installation import Installation
+from pytest_aecbench.agents.instruction import INSTRUCTION_FILE, instruction_uploads
 from pytest_aecbench.agents.parameters import CommandParameters, read_parameters
 from pytest_aecbench.agents.printed import read_printed
-from pytest_aecbench.agents.prompt import INSTRUCTION_FILE, instruction_uploads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

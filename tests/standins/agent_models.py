@@ -25,7 +25,7 @@ DONE = "The file is written."
 
 
 class AgentModels(Server):
-    """Asks for ``commands`` one after the other, whoever calls with ``KEY``."""
+    """Asks for ``commands`` one after the other; a caller needs ``KEY``."""
 
     def __init__(self, commands: Iterable[str] = (), host: str = "127.0.0.1") -> None:
         super().__init__(host=host)

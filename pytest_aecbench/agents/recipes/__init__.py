@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_aecbench.agents import AgentLimits, AgentResult, context_of, network_of
 from pytest_aecbench.agents.installation import Installation
+from pytest_aecbench.agents.instruction import INSTRUCTION_FILE, instruction_uploads
 from pytest_aecbench.agents.parameters import RecipeParameters, read_parameters
 from pytest_aecbench.agents.printed import Reading, printed_objects, read_printed
-from pytest_aecbench.agents.prompt import INSTRUCTION_FILE, instruction_uploads
 from pytest_aecbench.errors import (
     ContextExceeded,
     LaunchError,

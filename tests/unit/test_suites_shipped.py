@@ -20,6 +20,30 @@ from tests.templating import SHIPPED, cells, some
 each = pytest.mark.parametrize("name", SHIPPED)
 # How a result grows with a parameter: as this power of it, all else being equal.
 LAWS: dict[str, dict[tuple[str, str], float]] = {
+    "building/bridged-wall-u-value": {
+        ("bridge_percent", "u_without_studs"): 0,
+    },
+    "building/reverberation-treatment": {
+        ("height_m", "wall_m2"): 1,
+    },
+    "building/room-heat-loss": {
+        ("changes_per_h", "ventilation_w_k"): 1,
+        ("changes_per_h", "transmission_w_k"): 0,
+    },
+    "civil/earthworks-balance": {
+        ("spacing_m", "cut_m3"): 1,
+        ("spacing_m", "fill_m3"): 1,
+    },
+    "civil/horizontal-curve": {
+        ("radius_m", "tangent_m"): 1,
+        ("deflection_deg", "length_m"): 1,
+        ("radius_m", "least_radius_m"): 0,
+    },
+    "civil/stopping-sight-crest": {
+        ("speed_kmh", "reaction_m"): 1,
+        ("speed_kmh", "braking_m"): 2,
+        ("reaction_s", "braking_m"): 0,
+    },
     "electrical/adiabatic-conductor": {
         ("fault_ka", "minimum_area_mm2"): 1,
         ("time_s", "minimum_area_mm2"): 0.5,
@@ -32,10 +56,68 @@ LAWS: dict[str, dict[tuple[str, str], float]] = {
         ("length_m", "max_length_m"): 0,
         ("limit_percent", "max_length_m"): 1,
     },
+    "electrical/power-factor-correction": {
+        ("power_kw", "needed_kvar"): 1,
+        ("power_kw", "capacitance_uf"): 1,
+    },
+    "electrical/transformer-fault-level": {
+        ("uk_percent", "transformer_mohm"): 1,
+        ("uk_percent", "terminal_fault_ka"): -1,
+        ("length_m", "terminal_fault_ka"): 0,
+    },
+    "ground/clay-settlement-time": {
+        ("thickness_m", "settlement_mm"): 1,
+        ("thickness_m", "time_years"): 2,
+        ("cv_m2_a", "time_years"): -1,
+        ("cc", "settlement_mm"): 1,
+    },
+    "ground/gravity-wall": {
+        ("surcharge_kpa", "ka"): 0,
+        ("base_friction_deg", "overturning"): 0,
+    },
+    "ground/strip-bearing-drained": {
+        ("weight_kn_m3", "weight_kpa"): 1,
+        ("depth_m", "weight_kpa"): 0,
+    },
+    "mechanical/heat-exchanger-area": {
+        ("hot_cp", "heat_kw"): 1,
+        ("u_w_m2k", "mean_k"): 0,
+    },
+    "mechanical/mixed-air-cooling-coil": {
+        ("return_rh_percent", "mixed_c"): 0,
+    },
+    "mechanical/vibration-isolation": {
+        ("mass_kg", "deflection_mm"): 1,
+        ("mass_kg", "natural_hz"): -0.5,
+        ("stiffness_kn_m", "natural_hz"): 0.5,
+        ("rpm", "ratio"): 1,
+    },
+    "structural/eccentric-bolt-group": {
+        ("load_kn", "bolt_kn"): 1,
+        ("load_kn", "polar_mm2"): 0,
+    },
+    "structural/rc-beam-flexure": {
+        ("width_mm", "axis_mm"): -1,
+        ("height_mm", "axis_mm"): 0,
+    },
+    "structural/steel-column-buckling": {
+        ("area_cm2", "resistance_kn"): 1,
+        ("length_m", "slenderness"): 1,
+        ("i_z_cm", "slenderness"): -1,
+    },
     "water/part-full-sewer": {
         ("slope_percent", "flow_l_s"): 0.5,
         ("roughness", "velocity_m_s"): -1,
         ("roughness", "full_flow_l_s"): -1,
+    },
+    "water/pipe-colebrook": {
+        ("length_m", "loss_m"): 1,
+        ("flow_l_s", "reynolds"): 1,
+        ("viscosity_mm2_s", "reynolds"): -1,
+    },
+    "water/pump-npsh": {
+        ("flow_l_s", "loss_m"): 2,
+        ("altitude_m", "loss_m"): 0,
     },
     "water/rational-storm-peak": {
         ("idf_a", "peak_m3_s"): 1,

@@ -98,7 +98,7 @@ def compute(
     if safety is not None and base_m is not None:
         if not 0.6 < found["sliding"] / safety < 1.6:
             raise Reject("safety far from what is required")
-        found["slides_not"] = found["sliding"] >= safety
+        found["safe_from_sliding"] = found["sliding"] >= safety
     return found
 
 
@@ -234,5 +234,5 @@ def solve(
     answer["eccentricity_m"] = base / 2 - arm
     answer["pressure_kpa"] = highest
     if safety is not None and base_m is not None:
-        answer["slides_not"] = vertical * rough >= safety * force
+        answer["safe_from_sliding"] = vertical * rough >= safety * force
     return answer

@@ -13,13 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-with warnings.catch_warnings():
-    # On Python 3.10, Modal warns at import that its next version drops it. The requirements keep
-    # the version that works, and a run with ``-W error`` must not end there.
-    warnings.simplefilter("ignore")
-    import modal
-    from modal import exception
-
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Lost
@@ -29,6 +22,13 @@ from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, SandboxGone, SettingsError
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
+
+# On Python 3.10, Modal warns at import that its next version drops it, which would end a run with
+# ``-W error``. The filter stays, because threads that put filters back undo one another's.
+warnings.filterwarnings("ignore", ".*Python 3.10 is EOL and Modal")
+
+import modal  # noqa: E402
+from modal import exception  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -37,8 +37,14 @@ def shared(make: Callable[..., _Made], *arguments: Hashable) -> _Made:
 @functools.cache
 def _made(make: Callable[..., Any], *arguments: Hashable) -> Any:
     client = make(*arguments)
-    atexit.register(client.close)
+    atexit.register(_forget, client)
     return client
+
+
+def _forget(client: Any) -> None:
+    """Close a client and let go of it, because it complains if it outlives its own module."""
+    client.close()
+    _made.cache_clear()
 
 
 def headers_of(route: Route) -> tuple[tuple[str, str], ...]:

@@ -45,9 +45,10 @@ def reap(api: Any, *, dry_run: bool) -> list[str]:
                 remove(api, container["Id"])
             reaped.append(name)
     for name, labels, drop in _networks_and_volumes(api, label):
-        if is_abandoned(labels) and labels[PROJECT_LABEL] not in kept:
-            if not dry_run:
-                _drop(name, drop)
+        if not is_abandoned(labels) or labels[PROJECT_LABEL] in kept:
+            continue
+        # What a container uses that was made since the list was read is left to the next time.
+        if dry_run or _is_dropped(name, drop):
             reaped.append(name)
     return sorted(reaped)
 
@@ -64,7 +65,8 @@ def remove_project(api: Any, project: str) -> None:
     for container in containers_of(api, project):
         remove(api, container["Id"])
     for name, _, drop in _networks_and_volumes(api, f"{PROJECT_LABEL}={project}"):
-        _drop(name, drop)
+        if not _is_dropped(name, drop):
+            raise BackendError(f"docker: removing {name}: it is still in use")
 
 
 def _networks_and_volumes(
@@ -79,22 +81,26 @@ def _networks_and_volumes(
     ]
 
 
-def _drop(name: str, drop: Callable[[str], None]) -> None:
-    """Remove a network or volume as soon as its last container has released it."""
+def _is_dropped(name: str, drop: Callable[[str], None]) -> bool:
+    """Remove a network or volume as soon as its last container has released it.
+
+    Return False if none has after a while.
+    """
     deadline = time.monotonic() + _RELEASE_SEC
     with translated(BackendError, f"removing {name}"):
         while True:
             try:
                 drop(name)
             except NotFound:
-                return
+                return True
             except APIError as error:
-                in_use = "active endpoints" in str(error) or "in use" in str(error)
-                if not in_use or time.monotonic() > deadline:
+                if "active endpoints" not in str(error) and "in use" not in str(error):
                     raise
+                if time.monotonic() > deadline:
+                    return False
                 time.sleep(0.1)
             else:
-                return
+                return True
 
 
 def remove(api: Any, container: str) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,11 @@ def opened(make_task: MakeTask, sandbox: Sandbox) -> Any:
 
 
 def children() -> set[str]:
-    tasks = Path("/proc/self/task").iterdir()
-    return {child for task in tasks for child in (task / "children").read_text().split()}
+    found: set[str] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has ended
+            found.update((task / "children").read_text().split())
+    return found
 
 
 def test_a_command_is_started_and_ended(opened: Any) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pytest_aecbench.agents import AgentLimits, AgentResult, AgentStatus, context_of
 from pytest_aecbench.agents.parameters import DirectParameters, read_parameters
-from pytest_aecbench.agents.spec import SCRIPTED
+from pytest_aecbench.agents.spec import SCRIPTED, script_digest
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.providers import ModelRequest
 from pytest_aecbench.providers.cache import ReplyCache
 from pytest_aecbench.providers.calls import Caller
@@ -59,6 +60,12 @@ class ModelAgent(Generic[_ParametersT]):
             spec.parameters, self.parameters_model, spec.name
         )
         self.route = self.route_to(spec.model)
+        pinned = self.parameters.script
+        if pinned and spec.source is not None and script_digest(spec.source) != pinned:
+            raise SettingsError(
+                f"{spec.name}: {shown_path(spec.source)} has changed since the run began; "
+                "start the run again"
+            )
 
     def route_to(self, model: str | None) -> Route:
         """Return the way to a model; this agent's client says where to ask."""

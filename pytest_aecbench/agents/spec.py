@@ -26,6 +26,7 @@ __all__ = [
     "agents_from",
     "parse_agents",
     "pinned_script",
+    "script_digest",
 ]
 
 JSONValue: TypeAlias = "str | int | float | bool | list[JSONValue] | dict[str, JSONValue] | None"
@@ -161,12 +162,18 @@ def pinned_script(agent: AgentSpec, root: Path) -> AgentSpec:
     if prefix != SCRIPTED or not name:
         return agent
     source = root / name
-    try:
-        digest = hashlib.sha256(source.read_bytes()).hexdigest()
-    except OSError:
+    digest = script_digest(source)
+    if digest is None:
         return replace(agent, source=source)  # said when the script is checked
-    parameters = {**agent.parameters, "script": f"sha256:{digest}"}
-    return replace(agent, parameters=parameters, source=source)
+    return replace(agent, parameters={**agent.parameters, "script": digest}, source=source)
+
+
+def script_digest(path: Path) -> str | None:
+    """Return the digest of a script; None if it cannot be read."""
+    try:
+        return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    except OSError:
+        return None
 
 
 def _distinct(

@@ -467,6 +467,24 @@ def test_another_script_is_another_trial(project: Project) -> None:
     assert first["trial_key"] != second["trial_key"]
 
 
+def test_a_script_that_changes_during_a_run_is_an_error(anyhow: Project) -> None:
+    anyhow.task()
+    model = write_script(anyhow, *SOLVED)
+    anyhow.pytester.makeconftest(
+        """
+        from pathlib import Path
+
+        def pytest_runtest_setup(item):
+            script = Path("script.json")
+            script.write_text(script.read_text() + " ")
+        """
+    )
+    anyhow.run(f"--aec-agent=a=tool_loop:{model}").assert_outcomes(errors=1)
+    error = anyhow.record()["evaluation"]["error"]
+    assert error["cause"] == "settings"
+    assert "script.json has changed since the run began" in error["message"]
+
+
 def test_the_seeds_variables_override_and_are_recorded(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

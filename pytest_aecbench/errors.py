@@ -10,7 +10,9 @@
     │   ├── BuildError       the task's image could not be built
     │   ├── LaunchError      no sandbox could be started
     │   ├── TransferError    files could not be moved in or out
-    │   └── SandboxGone      the sandbox died or vanished
+    │   ├── SandboxGone      the sandbox died or vanished
+    │   ├── SandboxBroken    the sandbox runs, but was made unusable from within
+    │   └── BackendLost      the engine or the vendor failed, or cannot be reached
     ├── ProviderError        a model provider failed
     │   ├── AuthFailed       a key is missing, wrong or not allowed to do this
     │   ├── QuotaExceeded    the account has no credit left
@@ -35,6 +37,7 @@ __all__ = [
     "AecBenchError",
     "AuthFailed",
     "BackendError",
+    "BackendLost",
     "BuildError",
     "Classification",
     "ConnectionFailed",
@@ -49,6 +52,7 @@ __all__ = [
     "RateLimited",
     "Refused",
     "RequestRejected",
+    "SandboxBroken",
     "SandboxGone",
     "ServerFailed",
     "SettingsError",
@@ -94,6 +98,17 @@ class TransferError(BackendError):
 
 class SandboxGone(BackendError):  # noqa: N818  (a state)
     """The sandbox died or vanished while it was needed."""
+
+
+class SandboxBroken(BackendError):  # noqa: N818  (a state)
+    """The sandbox runs, but was made unusable from within.
+
+    After an agent has begun, that is the agent's outcome and not an error of the infrastructure.
+    """
+
+
+class BackendLost(BackendError):  # noqa: N818  (a state)
+    """The engine or the vendor failed or cannot be reached, which no agent can bring about."""
 
 
 class ProviderError(AecBenchError):
@@ -179,6 +194,8 @@ _TABLE: dict[type[BaseException], Classification] = {
     LaunchError: Classification("launch", retry=True, scored=False),
     TransferError: Classification("transfer", retry=True, scored=False),
     SandboxGone: Classification("sandbox_gone", retry=True, scored=False),
+    SandboxBroken: Classification("sandbox_broken", retry=False, scored=False),
+    BackendLost: Classification("backend_lost", retry=True, scored=False),
     BackendError: Classification("backend", retry=True, scored=False),
     AuthFailed: Classification("provider_auth", retry=False, scored=False),
     QuotaExceeded: Classification("provider_quota", retry=False, scored=False),

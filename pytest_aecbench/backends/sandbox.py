@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
-from pytest_aecbench.errors import LaunchError
+from pytest_aecbench.errors import LaunchError, SandboxBroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,6 +74,14 @@ class Sandbox:
     def collect(self) -> CollectedArtifacts:
         """Copy the working directory and the logs to the host."""
         return self.backend.collect_outputs(handle=self.handle)
+
+    def stop(self, timeout_sec: float) -> None:
+        """End all processes of the sandbox; its files can still be collected."""
+        stop = getattr(self.backend, "stop", None)
+        if stop:
+            stop(self.handle)
+        elif self.execute(":", timeout_sec=timeout_sec, exclusive=True).timed_out:
+            raise SandboxBroken(f"no command ends within {timeout_sec:.0f} s")
 
     def keep(self) -> str:
         """Keep the sandbox after its end, if the backend can; return how to enter it."""

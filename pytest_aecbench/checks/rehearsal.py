@@ -13,7 +13,7 @@ from pytest_aecbench.agents.spec import AgentSpec
 from pytest_aecbench.checks import CHECKS, Finding, NotApplicableError, Problem
 from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import TaskError, VerifierError
-from pytest_aecbench.trials import stages
+from pytest_aecbench.trials import stages, verification
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -76,7 +76,7 @@ class Rehearsal:
 
     def verify(self) -> Reward:
         """Verify the sandbox in its present state; this can be repeated."""
-        return stages.verify(self.trial, self.sandbox, self.backend, self.image)
+        return verification.verify(self.trial, self.sandbox, self.backend, self.image)
 
     @contextmanager
     def another(
@@ -84,6 +84,7 @@ class Rehearsal:
     ) -> Iterator[tuple[Trial, Sandbox]]:
         """Start a further sandbox with ``workspace`` and an attempt of its own."""
         trial = replace(self.trial, trial_id=str(uuid.uuid4()), timing={}, warnings=[])
+        trial.spare = trial.verifier_sandbox = None
         stages.stage_inputs(trial)
         if workspace is not None:
             shutil.copytree(workspace, trial.workspace_dir, symlinks=True, dirs_exist_ok=True)

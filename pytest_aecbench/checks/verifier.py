@@ -11,6 +11,7 @@ from pytest_aecbench.checks.probes import shares_host_files, writes_to_host
 from pytest_aecbench.errors import VerifierError
 from pytest_aecbench.trials import stages
 from pytest_aecbench.trials.reward import format_number
+from pytest_aecbench.trials.verification import verify_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +93,7 @@ def offline(rehearsal: Rehearsal) -> Iterator[Problem]:
 
 def _earned(trial: Trial, sandbox: Sandbox) -> float | None:
     try:
-        return stages.verify_here(trial, sandbox).value
+        return verify_here(trial, sandbox).value
     except VerifierError:
         return None
 
@@ -122,7 +123,7 @@ def writes(rehearsal: Rehearsal) -> Iterator[Problem]:
     private = _private(sandbox)  # before the mark, because finding out leaves traces
     if sandbox.execute(f"type find && touch {_MARK}").returncode != 0:
         raise NotApplicableError("the image has no find to search with")
-    stages.verify_here(rehearsal.trial, sandbox)
+    verify_here(rehearsal.trial, sandbox)
     sandbox.user = None
     workspaces = dict.fromkeys(("/workspace", str(rehearsal.task.workdir)))
     left = [

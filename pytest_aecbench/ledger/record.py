@@ -178,7 +178,10 @@ class Failure(_Part):
 
 
 class Evaluation(_Part):
-    """The reward of the attempt, or the reason why there is none."""
+    """The reward of the attempt, or the reason why there is none.
+
+    ``cause`` says how the agent made its sandbox or its work unusable, if it did.
+    """
 
     reward: _Fraction | None
     threshold: _Fraction
@@ -186,6 +189,7 @@ class Evaluation(_Part):
     validity: Literal["scored", "error", "unverified", "interrupted", "crashed"]
     details: dict[str, float] = {}
     breakdown: _Json = None
+    cause: _Text | None = None
     error: Failure | None = None
     verifier_returncode: int | None = None
 

@@ -131,7 +131,7 @@ def aec_sandbox(
     aec_slot: None,
 ) -> Iterator[Sandbox]:
     """The trial's sandbox, started for it alone and removed after it, whatever happens."""
-    from pytest_aecbench.trials import stages
+    from pytest_aecbench.trials import stages, verification
 
     aec_trial.image = aec_image
     aec_trial.agent_image = None if aec_agent_image == aec_image else aec_agent_image
@@ -155,9 +155,14 @@ def aec_sandbox(
         sandbox.echo = Echo(aec_trial.scrubber, partial(print, end="", flush=True))
     if notes := getattr(aec_backend, "notes", None):
         aec_trial.warnings.extend(notes(aec_agent_image))
+    try:
+        verification.start_ahead(aec_trial, aec_backend, aec_image)
+    except BaseException:
+        sandbox.close()
+        raise
     yield sandbox
     keep = aec_trial.settings.keep != "none" and _is_wanted(request.node)
-    entrance = stages.end(aec_trial, sandbox, keep=keep)
+    entrance = verification.end(aec_trial, sandbox, keep=keep)
     if keep:  # shown with what else the trial printed
         request.node.add_report_section("teardown", "kept sandbox", entrance)
 
@@ -188,13 +193,14 @@ def aec_reward(
     aec_execution: AgentResult,
 ) -> Reward | None:
     """The reward that the verifier gave; None when nothing is verified."""
-    from pytest_aecbench.trials import stages
+    from pytest_aecbench.trials import stages, verification
 
     aec_trial.agent_result = aec_execution
     if not aec_trial.settings.verify:
-        stages.collect(aec_trial, aec_sandbox)
+        with stages.attributed(aec_trial):
+            stages.collect(aec_trial, aec_sandbox)
         return None
-    return stages.verify(aec_trial, aec_sandbox, aec_backend, aec_image)
+    return verification.verify(aec_trial, aec_sandbox, aec_backend, aec_image)
 
 
 @pytest.fixture

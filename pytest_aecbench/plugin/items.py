@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["CheckItem", "SandboxItem", "TrialItem"]
 
 
+_VERIFICATIONS_OF_A_TRIAL = 3
+
+
 class SandboxItem(pytest.Function):
     """A test that works on a task in a sandbox."""
 
@@ -58,7 +61,7 @@ class SandboxItem(pytest.Function):
             config.environment.build_timeout_sec
             + config.environment.healthcheck_sec
             + (settings.timeout_override_sec or config.agent.timeout_sec)
-            + config.verifier.timeout_sec
+            + _VERIFICATIONS_OF_A_TRIAL * config.verifier.timeout_sec
         )
         waiting_sec = max((agent.max_wait_sec for agent in settings.agents), default=0.0)
         return deadlines * settings.timeout_multiplier + waiting_sec + MARGIN_SEC
@@ -67,6 +70,11 @@ class SandboxItem(pytest.Function):
     def may_be_retried(self) -> bool:
         """True if the last attempt ended in an error that another may not have."""
         return self.error is not None and classify(self.error).retry
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """True if the last attempt does not tell whether its agent or the backend failed."""
+        return self.error is not None and self.trial is not None and self.trial.is_in_doubt
 
     def forget(self) -> None:
         """Reset everything except the attempt counter."""
@@ -97,6 +105,7 @@ class TrialItem(SandboxItem):
     """One trial: one task, one agent, one repetition."""
 
     reused: TrialRecord | None = None
+    was_in_doubt = False
     result: dict[str, str | int | float | bool | None] | None = None
     not_run = False
 
@@ -116,7 +125,8 @@ class TrialItem(SandboxItem):
         return self.result is not None and self.result["passed"] is True
 
     def forget(self) -> None:
-        """Reset everything except the attempt counter."""
+        """Reset everything except the attempt counter and an earlier doubt."""
+        self.was_in_doubt = self.was_in_doubt or self.is_in_doubt
         self.result = None
         super().forget()
 
@@ -143,6 +153,7 @@ class TrialItem(SandboxItem):
                 settings,
                 self.attempt,
                 state_of(self.config).dataset,
+                is_second_chance=self.was_in_doubt,
             )
             self.trial.evaluates = evaluate.stored_record(self.config, self.trial)
             self.reused = reused_record(self.config, self.trial)
@@ -176,6 +187,7 @@ class TrialItem(SandboxItem):
         assert evaluation.reward is not None
         assert self.trial is not None
         reward = Reward(evaluation.reward, "reward.json", evaluation.details)
+        self.trial.broken = evaluation.cause
         trial(self.agent, self.repetition, self.trial, reward)
 
 
@@ -232,6 +244,8 @@ class CheckItem(SandboxItem):
 
                 settings = replace(settings_of(self.config), jobs_root=self._directory, verify=True)
                 self.trial = Trial(task, agent_of(self.check), 1, settings, self.attempt)
+                # An agent that cheats is treated as in a trial.
+                self.trial.is_rehearsal = not self.check.startswith("exploit:")
         super().setup()
 
     def teardown(self) -> None:

@@ -188,6 +188,7 @@ def properties(record: TrialRecord) -> list[tuple[str, str | int | float | bool]
         "aec.difficulty": record.task.difficulty,
         "aec.backend": record.environment.backend,
         "aec.error": evaluation.error.cause if evaluation.error else None,
+        "aec.cause": evaluation.cause,
         **{
             f"aec.detail.{name}": value
             for name, value in islice(evaluation.details.items(), MAX_DETAILS_NAMED)

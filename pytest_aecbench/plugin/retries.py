@@ -1,4 +1,7 @@
-"""``--aec-retries``: try again when the infrastructure failed, never when there is a reward."""
+"""``--aec-retries``: try again when the infrastructure failed, never when there is a reward.
+
+A trial that does not tell whether its agent or the backend failed is tried once more in any case.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,14 @@ MAX_DELAY_SEC = 60.0
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a trial until it is settled or out of attempts."""
-    if not isinstance(item, SandboxItem) or not (retries := settings_of(item.config).retries):
+    if not isinstance(item, SandboxItem):
         return None
-    log = item.ihook
+    retries, log = settings_of(item.config).retries, item.ihook
     log.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     while True:
         reports = run_attempt(item, nextitem)
+        if item.is_in_doubt:
+            retries = max(retries, item.attempt)
         if not item.may_be_retried or item.attempt > retries:
             break
         (failed, *_) = [report for report in reports if report.failed]

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.errors import AecBenchError, LedgerError, SettingsError, TaskError
+from pytest_aecbench.errors import (
+    AecBenchError,
+    BackendError,
+    LedgerError,
+    SettingsError,
+    TaskError,
+)
 from pytest_aecbench.plugin._pytest_internals import in_mid_line
 from pytest_aecbench.plugin.evaluate import summary_of
 from pytest_aecbench.plugin.items import SandboxItem
@@ -169,7 +175,10 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
 
     settings, state = settings_of(config), state_of(config)
     if reap := getattr(backend_of(config), "reap", None):
-        reap()
+        try:
+            reap()
+        except BackendError as error:  # another run's, and no reason to stop this one
+            state.notes.append(f"what dead runs left cannot be removed; {error}")
     state.order = _order(config, node_ids)
     if not settings.checks:
         experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
@@ -213,9 +222,10 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
     from pytest_aecbench.plugin.lookup import backend_of
 
     settings, state = settings_of(config), state_of(config)
-    if settings.notes:
+    notes = [*settings.notes, *state.notes]
+    if notes:
         reporter.ensure_newline()
-        for note in settings.notes:
+        for note in notes:
             reporter.write_line(f"aec: warning: {note}", yellow=True)
     if reporter.verbosity < 0:
         return

@@ -52,6 +52,7 @@ class RunState:
         self.interrupts = Interrupts(hurries=not is_worker(config))
         self.refusal: pytest.UsageError | None = None
         self.has_trials = False
+        self.notes: list[str] = []  # what is odd about the run, besides its settings
         self.order: list[int] = []  # the places, among all tests, of those that run
         self.backend: ComputeBackend | None = None
         self.workers: set[WorkerController] = set()

@@ -19,7 +19,8 @@ def trial(agent: AgentSpec, repetition: int, aec_trial: Trial, aec_reward: Rewar
     """Compare the reward with the threshold; everything before that happens in fixtures."""
     aec_trial.reward = aec_reward
     if aec_reward is not None and aec_reward.value < aec_trial.threshold:
-        pytest.fail(describe(aec_reward, aec_trial.threshold), pytrace=False)
+        sentence = describe(aec_reward, aec_trial.threshold, aec_trial.broken)
+        pytest.fail(sentence, pytrace=False)
 
 
 def check(check: str, aec_finding: Finding | None) -> None:

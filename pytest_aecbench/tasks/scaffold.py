@@ -204,6 +204,7 @@ timeout_sec = 600
 
 [verifier]
 timeout_sec = 60
+environment_mode = "separate"
 
 [environment]
 build_timeout_sec = 600

@@ -95,7 +95,7 @@ class VerifierConfig(_Table):
     """Settings of the verifier."""
 
     timeout_sec: _Seconds = 300.0
-    environment_mode: Literal["shared", "separate"] = "shared"
+    environment_mode: Literal["shared", "separate"] | None = None
     env: _Env = {}
     user: _User = None
 

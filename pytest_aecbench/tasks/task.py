@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pytest_aecbench.errors import BuildError, TaskError
 from pytest_aecbench.host.files import read_text, shown_path
@@ -167,6 +167,21 @@ class Task:
             with suppress(BuildError):  # reported when the image is built
                 dockerfile = read_dockerfile(path)
         return working_directory(environment, dockerfile)
+
+    @property
+    def verifier_mode(self) -> Literal["shared", "separate"]:
+        """The place of the verifier: the agent's sandbox, or one of its own.
+
+        Unless the task says so, it has its own. Tasks of several services, and tasks that do not
+        work in ``/workspace``, as most of Harbor's, keep their results anywhere: they share one.
+        """
+        if self.config.verifier.environment_mode is not None:
+            return self.config.verifier.environment_mode
+        environment = self.config.environment
+        is_known = environment.workdir is not None or environment.docker_image is None
+        is_ours = is_known and self.workdir == WORKSPACE and self.config.schema_version is None
+        has_services = (self.path / "environment" / "docker-compose.yaml").exists()
+        return "separate" if is_ours and not has_services else "shared"
 
     @property
     def output_path(self) -> PurePosixPath:

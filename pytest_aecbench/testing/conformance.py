@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_aecbench.testing.commands import CommandConformance
+from pytest_aecbench.testing.hostility import HostilityConformance
 from pytest_aecbench.testing.images import ImageConformance
 from pytest_aecbench.testing.limits import LimitConformance
 from pytest_aecbench.testing.outputs import OutputConformance
@@ -25,6 +26,7 @@ __all__ = ["BackendConformance"]
 
 # pytest runs the tests of the last base first.
 class BackendConformance(
+    HostilityConformance,
     LimitConformance,
     OutputConformance,
     UploadConformance,

@@ -190,7 +190,11 @@ def _evaluation(trial: Trial, error: BaseException | None) -> Evaluation:
         )
     if reward is None:
         return Evaluation(
-            reward=None, threshold=trial.threshold, passed=None, validity="unverified"
+            reward=None,
+            threshold=trial.threshold,
+            passed=None,
+            validity="unverified",
+            cause=trial.broken,
         )
     return Evaluation(
         reward=reward.value,
@@ -199,6 +203,7 @@ def _evaluation(trial: Trial, error: BaseException | None) -> Evaluation:
         validity="scored",
         details=dict(reward.details),
         breakdown=cast("JsonValue", reward.breakdown),
+        cause=trial.broken,
         verifier_returncode=returncode,
     )
 

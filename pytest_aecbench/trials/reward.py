@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reward", "describe", "format_number", "read_reward"]
 
-_Source = Literal["reward.json", "reward.txt"]
+_Source = Literal["reward.json", "reward.txt", "none"]
 # Where a reward may be, the first before the second, and what would be right there.
 _SOURCES: dict[_Source, str] = {
     "reward.json": 'write {"reward": x} with x from 0 to 1',
@@ -38,7 +38,8 @@ class Reward:
     """The reward of a trial, from 0 to 1, and its details.
 
     ``details`` holds the verifier's named numbers, ``breakdown`` all of its ``details.json``, and
-    ``warnings`` what was wrong but left the reward usable.
+    ``warnings`` what was wrong but left the reward usable. The source of a reward that no verifier
+    gave is ``none``.
     """
 
     value: float
@@ -69,15 +70,16 @@ def read_reward(
         raise VerifierError(f"{script} ({ended}): {error}\n{_last_lines(output)}") from None
 
 
-def describe(reward: Reward, threshold: float) -> str:
-    """Return in one line what was earned and what was needed."""
+def describe(reward: Reward, threshold: float, cause: str | None = None) -> str:
+    """Return in one line what was earned and what was needed, and a known cause."""
     earned, needed = format_number(reward.value), format_number(threshold)
     if earned == needed and reward.value != threshold:
         earned, needed = f"{reward.value:.12g}", f"{threshold:.12g}"
     shown = [f"{_word(name)} {format_number(value)}" for name, value in reward.details.items()]
     if len(shown) > _SHOWN_DETAILS:
         shown[_SHOWN_DETAILS:] = [f"{len(shown) - _SHOWN_DETAILS} more"]
-    return f"reward {earned}, needed {needed}" + (f" ({', '.join(shown)})" if shown else "")
+    sentence = f"reward {earned}, needed {needed}" + (f" ({', '.join(shown)})" if shown else "")
+    return f"{sentence}; {printable(cause)}" if cause else sentence
 
 
 def format_number(number: float) -> str:

@@ -21,9 +21,17 @@ from pytest_aecbench.agents.stored import MARKER
 from pytest_aecbench.agents.trajectory import Trajectory
 from pytest_aecbench.backends import ComputeBackend, Limits, accepts_limits
 from pytest_aecbench.backends.sandbox import Sandbox, await_health
-from pytest_aecbench.errors import AecBenchError, LedgerError, TransferError
+from pytest_aecbench.errors import (
+    AecBenchError,
+    BackendError,
+    BackendLost,
+    BuildError,
+    LaunchError,
+    LedgerError,
+    SandboxBroken,
+    TransferError,
+)
 from pytest_aecbench.tasks.layering import write_layered
-from pytest_aecbench.trials.reward import Reward, read_reward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,18 +41,21 @@ if TYPE_CHECKING:
     from pytest_aecbench.trials.trial import Trial
 
 __all__ = [
+    "BACKENDS_OWN",
     "attempt",
+    "attributed",
     "build_with_agent",
     "check_space",
     "collect",
-    "end",
+    "evidence_kept",
     "launch",
+    "replace_tree",
     "stage_inputs",
-    "verify",
-    "verify_here",
+    "transferring",
 ]
 
-_COPY = "verifier-workspace"
+# Errors of the infrastructure, whatever an agent did.
+BACKENDS_OWN = (BackendLost, BuildError, LaunchError)
 
 
 def launch(
@@ -85,7 +96,7 @@ def launch(
 def stage_inputs(trial: Trial) -> None:
     """Make the trial's directories and put the task's tools in its workspace."""
     check_space(trial.settings.jobs_root)
-    with _transferring(trial.directory):
+    with transferring(trial.directory):
         trial.workspace_dir.mkdir(parents=True)
         if trial.evaluates is not None:
             (trial.workspace_dir / MARKER).touch()
@@ -109,7 +120,7 @@ def build_with_agent(
         return image
     user_of = getattr(backend, "user_of", None)
     name = f"{trial.task.path.name}-{trial.agent.harness.rpartition('.')[2]}"
-    with trial.timed("build"), _transferring(home):
+    with trial.timed("build"), transferring(home):
         directory = Path(tempfile.mkdtemp(dir=home)) / name
         user = user_of(image) if user_of else None
         write_layered(trial.task, directory, installation.text, user)
@@ -125,14 +136,18 @@ def attempt(
     """Let the agent work; ``follow`` gets the entries of its trajectory as they happen."""
     sandbox.user = trial.task.config.agent.user
     phase = "agent" if trial.evaluates is None else "launch"
-    with _evidence_kept(trial, sandbox), trial.timed(phase):
+    with evidence_kept(trial, sandbox), trial.timed(phase):
         limits = AgentLimits.of(trial.agent.parameters, trial.agent_timeout_sec)
         sandbox.context = context = _agent_context(trial, follow)
         echo = sandbox.echo
         if follow is not None and trial.agent.harness in MODEL_AGENTS:
             sandbox.echo = None  # its commands are followed as entries of its trajectory
         try:
-            return agent.run(trial.task, sandbox, limits)
+            with attributed(trial):
+                return agent.run(trial.task, sandbox, limits)
+            return AgentResult.metered(
+                context.meter, status="failed", end="sandbox_broken", error=trial.broken
+            )
         except BaseException:
             # Money that was spent before the error belongs to the record.
             if context.meter.calls:
@@ -141,6 +156,25 @@ def attempt(
         finally:
             sandbox.echo = echo
             _end_trajectory(trial, context.trajectory)
+
+
+@contextmanager
+def attributed(trial: Trial) -> Iterator[None]:
+    """Make what happens to the agent's sandbox the agent's outcome, unless the backend is to blame.
+
+    ``trial.broken`` says then how the sandbox was broken. Where the backend cannot tell, the trial
+    is in doubt, and is tried once more before it counts against the agent.
+    """
+    try:
+        yield
+    except BackendError as error:
+        is_ours = trial.evaluates is not None or trial.is_rehearsal  # no agent is at work
+        if is_ours or isinstance(error, BACKENDS_OWN):
+            raise
+        if not isinstance(error, SandboxBroken) and not trial.is_second_chance:
+            trial.is_in_doubt = True
+            raise
+        trial.broken = trial.broken or f"agent broke its sandbox: {error}"
 
 
 def _end_trajectory(trial: Trial, trajectory: Trajectory) -> None:
@@ -176,94 +210,12 @@ def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None
     )
 
 
-def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) -> Reward:
-    """Stop the agent's processes, run the verifier, bring everything home, read the reward."""
-    sandbox.user = trial.task.config.verifier.user
-    if trial.task.config.verifier.environment_mode == "separate":
-        return _verify_separately(trial, sandbox, backend, image)
-    return verify_here(trial, sandbox)
-
-
-def verify_here(trial: Trial, sandbox: Sandbox) -> Reward:
-    """Verify in this very sandbox, whatever the task says."""
-    sandbox.user = trial.task.config.verifier.user
-    with _evidence_kept(trial, sandbox):
-        _run_verifier(trial, sandbox)
-        collect(trial, sandbox)
-    return _read(trial)
-
-
-def _verify_separately(
-    trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str
-) -> Reward:
-    """Verify in a fresh sandbox that gets nothing of the agent's but its working directory."""
-    with trial.timed("collect"):
-        sandbox.execute("true", exclusive=True)
-    collect(trial, sandbox)
-    copy = trial.directory / _COPY
-    with _transferring(copy):
-        shutil.copytree(trial.workspace_dir, copy, symlinks=True)
-    try:
-        with trial.timed("launch"):
-            fresh = trial.verifier_sandbox = launch(trial, backend, image, copy)
-            fresh.user, fresh.env, fresh.echo = sandbox.user, sandbox.env, sandbox.echo
-        _run_verifier(trial, fresh)
-        with trial.timed("collect"), _transferring(trial.logs_dir):
-            _replace(fresh.collect().logs / "verifier", trial.logs_dir / "verifier")
-    finally:
-        if trial.settings.keep == "none":
-            _end_verification(trial)
-    return _read(trial)
-
-
-def _end_verification(trial: Trial) -> None:
-    """Remove the sandbox that the verifier had to itself, if it had one."""
-    if trial.verifier_sandbox is not None:
-        trial.verifier_sandbox.close()
-        trial.verifier_sandbox = None
-    shutil.rmtree(trial.directory / _COPY, ignore_errors=True)
-
-
-def end(trial: Trial, sandbox: Sandbox, *, keep: bool) -> str:
-    """Remove the trial's sandboxes, or let go of them; return how to enter those that are kept."""
-    entrances = []
-    if keep:
-        sandboxes = (trial.verifier_sandbox, sandbox)
-        entrances = [one.keep() for one in sandboxes if one is not None]
-    with trial.timed("teardown"):
-        try:
-            if not keep:
-                _end_verification(trial)
-            elif trial.verifier_sandbox is not None:
-                trial.verifier_sandbox.close()
-        finally:
-            sandbox.close()
-    return "\n\n".join(entrances)
-
-
-def _run_verifier(trial: Trial, sandbox: Sandbox) -> None:
-    task = trial.task
-    empty = trial.directory / "empty"
-    with _transferring(empty):
-        empty.mkdir(exist_ok=True)
-    with trial.timed("verify"):
-        trial.verification = sandbox.execute(
-            task.verifier_command,
-            env=task.verifier_env(),
-            timeout_sec=trial.verifier_timeout_sec,
-            uploads={**task.verifier_uploads(), "/logs/verifier": empty},
-            exclusive=True,
-        )
-    with _transferring(empty):
-        empty.rmdir()
-
-
 def collect(trial: Trial, sandbox: Sandbox) -> None:
     """Bring the working directory and the logs into the trial's directory."""
-    with trial.timed("collect"), _transferring(trial.directory):
+    with trial.timed("collect"), transferring(trial.directory):
         artifacts = sandbox.collect()
-        _replace(artifacts.workspace, trial.workspace_dir)
-        _replace(artifacts.logs, trial.logs_dir)
+        replace_tree(artifacts.workspace, trial.workspace_dir)
+        replace_tree(artifacts.logs, trial.logs_dir)
         trial.warnings.extend(f"not collected: {name}" for name in artifacts.skipped)
         trial.collected = not any(name.startswith("workspace/") for name in artifacts.skipped)
     # An agent or a verifier that found no space left has failed for no fault of its own.
@@ -286,34 +238,16 @@ def check_space(directory: Path) -> None:
             probe.unlink()
 
 
-def _replace(source: Path, target: Path) -> None:
+def replace_tree(source: Path, target: Path) -> None:
+    """Make ``target`` a copy of the directory ``source``."""
     if source == target:
         return
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, symlinks=True)
 
 
-def _read(trial: Trial) -> Reward:
-    verification = trial.verification
-    assert verification is not None
-    trial.phase = "verify"
-    reward = read_reward(
-        trial.logs_dir / "verifier",
-        script=trial.task.verifier_command,
-        returncode=verification.returncode,
-        timed_out=verification.timed_out,
-        output=verification.stdout + verification.stderr,
-    )
-    trial.warnings.extend(reward.warnings)
-    if verification.returncode != 0:
-        trial.warnings.append(
-            f"verifier: exit code {verification.returncode}, but it left a reward"
-        )
-    return reward
-
-
 @contextmanager
-def _transferring(where: Path) -> Iterator[None]:
+def transferring(where: Path) -> Iterator[None]:
     """Turn trouble with the host's files into an error of the infrastructure."""
     try:
         yield
@@ -323,7 +257,7 @@ def _transferring(where: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _evidence_kept(trial: Trial, sandbox: Sandbox) -> Iterator[None]:
+def evidence_kept(trial: Trial, sandbox: Sandbox) -> Iterator[None]:
     """Collect what there is before an error leads to teardown."""
     try:
         yield

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.settings.model import Settings
     from pytest_aecbench.tasks.task import Task
     from pytest_aecbench.trials.reward import Reward
+    from pytest_aecbench.trials.verification import SpareSandbox
 
 __all__ = ["MARGIN_SEC", "Trial"]
 
@@ -54,9 +55,14 @@ class Trial:
     agent_result: AgentResult | None = None
     verification: BackendExecutionResult | None = None
     verifier_sandbox: Sandbox | None = None  # where it had one to itself that may be kept
+    spare: SpareSandbox | None = None  # the verifier's, before it is used
     reward: Reward | None = None
     collected: bool = False
     kept: bool = False
+    broken: str | None = None  # the way in which the agent made its sandbox or work unusable
+    is_in_doubt: bool = False  # the agent or the backend is to blame for the error
+    is_second_chance: bool = False  # an earlier attempt was in doubt
+    is_rehearsal: bool = False  # of a check, which wants to see every error
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
@@ -94,7 +100,8 @@ class Trial:
         waiting_sec = healthcheck_sec * self.settings.timeout_multiplier
         # While an agent waits for a provider's limits, its own clock stands still.
         waiting_sec += self.agent.max_wait_sec
-        return waiting_sec + self.agent_timeout_sec + self.verifier_timeout_sec + MARGIN_SEC
+        # The verifier may run twice.
+        return waiting_sec + self.agent_timeout_sec + 2 * self.verifier_timeout_sec + MARGIN_SEC
 
     @cached_property
     def scrubber(self) -> Scrubber:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -62,12 +63,24 @@ class EngineRun:
 
     def processes(self) -> list[str]:
         """Return the command lines of all that runs in the containers."""
-        shown = []
+        return [line for container in self.containers() for line in self._lines(container)]
+
+    def container_of(self, command: str = NEVER_ENDS) -> str:
+        """Return the id of the container in which a command is under way."""
         for container in self.containers():
-            if container["State"] == "running":
-                listed = self.engine.top(container["Id"])["Processes"]
-                shown += [" ".join(line) for line in listed]
-        return shown
+            if any(command in line for line in self._lines(container)):
+                return str(container["Id"])
+        raise AssertionError(f"{command!r} runs nowhere")
+
+    def _lines(self, container: dict[str, Any]) -> list[str]:
+        from docker.errors import APIError
+
+        if container["State"] != "running":
+            return []
+        with suppress(APIError):  # it has ended since it was listed
+            listed = self.engine.top(container["Id"])["Processes"] or ()
+            return [" ".join(line) for line in listed]
+        return []
 
     def signal(self, number: int) -> None:
         assert self.process is not None

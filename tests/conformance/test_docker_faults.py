@@ -167,25 +167,29 @@ def test_kill_9_leaves_what_can_be_reaped_and_no_zero(
     project.task(solve=NEVER_ENDS, files=DOCKERFILE)
     run.start()
     run.wait_for_command()
-    (name,) = run.left()
-    assert name not in docker_backend.reap()
+    names = set(run.left())  # the agent's and the verifier's
+    assert not names & {*docker_backend.reap()}
     run.signal(signal.SIGKILL)
     run.end()
-    assert name in docker_backend.reap()
+    names = set(run.left())
+    assert len(names) == 2
+    assert names <= {*docker_backend.reap()}
     wait_until(lambda: run.left() == [])
     assert "scored" not in run.validities()
 
 
-def test_a_container_that_dies_is_an_error_and_no_zero(
+def test_a_container_that_dies_once_costs_nothing_but_twice_counts(
     project: Project, run: EngineRun, engine: Any
 ) -> None:
     project.task(solve=NEVER_ENDS, files=DOCKERFILE)
-    run.start()
+    run.start("--aec-retry-delay=0.01")
     run.wait_for_command()
-    (container,) = run.containers()
-    engine.kill(container["Id"])
-    assert "the container has died" in run.end()
-    assert run.validities() == ["error"]
+    engine.kill(run.container_of())
+    run.wait_for(lambda: run.validities() == ["error"])
+    run.wait_for_command()
+    engine.kill(run.container_of())
+    assert "agent broke its sandbox: docker: the container has died" in run.end()
+    assert run.validities() == ["error", "scored"]
     assert run.left() == []
 
 
@@ -204,14 +208,33 @@ def test_an_agent_that_wrecks_its_sandbox_is_scored_all_the_same(
     assert run.left() == []
 
 
-def test_an_agent_out_of_memory_is_an_error_and_no_zero(project: Project, run: EngineRun) -> None:
+def test_an_agent_out_of_memory_is_scored(project: Project, run: EngineRun) -> None:
     project.task(
         toml="[environment]\nmemory_mb = 64\n",
         solve="exec python3 -c 'bytearray(500 << 20)'",
         files=DOCKERFILE,
     )
-    project.run().stdout.fnmatch_lines(["*out of memory*"])
-    assert run.validities() == ["error"]
+    project.run().assert_outcomes(failed=1)
+    assert run.validities() == ["scored"]
+    jobs = project.path / project.record()["outputs"]["jobs_dir"]
+    assert "out of memory" in (jobs / "logs/agent/stderr.txt").read_text()
+    assert run.left() == []
+
+
+def test_one_hostile_agent_cannot_trade_its_zeros_for_errors(
+    project: Project, run: EngineRun
+) -> None:
+    attacks = {
+        "logs": "rm -rf /logs; echo x > /logs",
+        "workspace": "cd /; rm -rf /workspace; echo x > /workspace",
+        "shell": "rm -f /bin/bash /usr/bin/bash",
+        "programs": "rm -rf /usr/bin",
+    }
+    project.task("civil/solved", files=DOCKERFILE)
+    for name, attack in attacks.items():
+        project.task(f"civil/{name}", solve=attack, files=DOCKERFILE)
+    project.run("-n2").assert_outcomes(passed=1, failed=len(attacks))
+    assert run.validities() == ["scored"] * (1 + len(attacks))
     assert run.left() == []
 
 
@@ -297,7 +320,7 @@ def test_an_engine_that_is_away_when_an_image_is_looked_up_is_tried_again(
     private_engine.start()
     output = run.end()
     assert run.returncode == pytest.ExitCode.OK, output
-    assert {*causes(project)[:-1]} == {"backend"}
+    assert {*causes(project)[:-1]} == {"backend_lost"}
 
 
 @pytest.mark.needs("dockerd")

@@ -46,6 +46,10 @@ def backend(vendor: DirectVendor) -> RemoteBackend:
 
 
 class TestRemote(BackendConformance):
+    # Only a command inside can end processes there, and it would be stopped as well; it is waited
+    # for longer than a test should take.
+    test_a_process_that_stops_all_others_is_ended = None  # type: ignore[assignment]
+
     @pytest.fixture
     def backend(self, vendor: DirectVendor) -> RemoteBackend:
         return make_backend(vendor)

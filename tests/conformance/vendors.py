@@ -51,6 +51,9 @@ class VendorConformance(BackendConformance):
     """For the ``backend`` of a module; behind its stand-in are processes."""
 
     in_containers = False
+    # Only a command inside can end processes there, and it would be stopped as well; it is waited
+    # for longer than a test should take.
+    test_a_process_that_stops_all_others_is_ended = None  # type: ignore[assignment]
 
     @pytest.fixture
     def backend(self, backend: Any) -> Any:

@@ -239,7 +239,7 @@ def test_files_edited_in_mid_run_change_nothing(pytester: pytest.Pytester) -> No
         "  parameters: {command: 'echo $AGENT_MODEL $AGENT_SYSTEM_PROMPT > output.jsonl'}\n"
         "repetitions: 2\n"
     )
-    project.run("--aec-experiment=x.yaml").assert_outcomes(errors=2)
+    project.run("--aec-experiment=x.yaml").assert_outcomes(failed=2)
     records = project.records()
     assert len(records) == 2
     assert {record["outputs"]["output_excerpt"] for record in records} == {

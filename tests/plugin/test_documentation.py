@@ -83,7 +83,7 @@ def test_an_agent_by_its_dotted_path_runs(anyhow: Project) -> None:
     anyhow.task()
     (anyhow.path / "answers.py").write_text(example("docs/extending.md", "dotted"))
     (anyhow.path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
-    anyhow.run("--aec-agent=answers.Fixed:42").assert_outcomes(errors=1)
+    anyhow.run("--aec-agent=answers.Fixed:42").assert_outcomes(failed=1)
     record = anyhow.record()
     assert (record["agent"]["harness"], record["agent"]["model"]) == ("answers.Fixed", "42")
     assert record["outputs"]["output_excerpt"] == "42\n"

@@ -53,7 +53,7 @@ def test_output_comes_while_the_verifier_runs(project: Project) -> None:
         assert run.stdout is not None
         for line in run.stdout:
             if line == "ready\n":
-                (workspace,) = (project.path / "jobs").glob("*/*/workspace")
+                (workspace,) = (project.path / "jobs").glob("*/*/verifier-workspace")
                 Path(workspace, "go").touch()
                 break
         run.stdout.read()

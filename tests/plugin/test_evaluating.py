@@ -76,7 +76,8 @@ def pytest_aecbench_make_agent(config, spec):
 
 
 def test_agents_neither_run_nor_cost_anything_again(anyhow: Project) -> None:
-    anyhow.task(test_sh="cat /logs/agent/log; python3 /tests/verify.py\n")
+    shared = '[verifier]\nenvironment_mode = "shared"\n'
+    anyhow.task(toml=shared, test_sh="cat /logs/agent/log; python3 /tests/verify.py\n")
     (anyhow.path / "conftest.py").write_text(SPENDER)
     anyhow.run("--aec-agent=spender:x", "--aec-experiment-id=mine").assert_outcomes(failed=1)
     used = anyhow.path / "used.txt"

@@ -80,7 +80,7 @@ def test_agents_get_their_model_parameters_and_prompt(
         "  model: $MODEL_OF_CHOICE\n  system_prompt_file: prompt.md\n"
         f"  parameters:\n    max_turns: 3\n    {PRINT}\n",
     )
-    anyhow.run(experiment).assert_outcomes(errors=2)
+    anyhow.run(experiment).assert_outcomes(failed=2)
     first = anyhow.records()
     assert [r["outputs"]["output_excerpt"] for r in first] == ["gpt-x/3/Be brief.\n"] * 2
     assert {(r["agent"]["name"], r["agent"]["model"], r["repetition"]) for r in first} == {

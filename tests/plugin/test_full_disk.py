@@ -38,10 +38,10 @@ def fill(directory):
 
 class Ruinous(LocalBackend):
     def execute_trial(self, *, handle, request):
-        if "/tests" not in request.uploads:
+        if "/solution" in request.uploads:
             with (HERE / "spent").open("a") as file:
                 file.write("x")
-        elif list(HERE.glob("artefacts/ledger/*/*.json")):
+        elif "/tests" in request.uploads and list(HERE.glob("artefacts/ledger/*/*.json")):
             disk, how = os.environ["RUIN"].split()
             if how == "fill":
                 fill(HERE / disk)

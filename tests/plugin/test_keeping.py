@@ -13,6 +13,7 @@ import pytest
 
 from tests.project import HALF, Project
 
+SHARED = '[verifier]\nenvironment_mode = "shared"\n'
 MODES = [pytest.param("namespaces", marks=pytest.mark.needs("namespaces")), "rewriting"]
 
 
@@ -50,7 +51,7 @@ def kept(temporary: Path) -> list[Path]:
 def test_the_pasted_command_reproduces_the_reward(
     anyhow: Project, temporary: Path, mode: str
 ) -> None:
-    toml = '[environment.env]\nSEEN = "by all"\n[verifier.env]\nQUOTED = "it\'s $$5"\n'
+    toml = SHARED + '[environment.env]\nSEEN = "by all"\n[verifier.env]\nQUOTED = "it\'s $$5"\n'
     check = '[ "$SEEN/$QUOTED" = "by all/it\'s \\$5" ] && test -w . && python3 /tests/verify.py'
     anyhow.task(toml=toml, test_sh=check)
     result = anyhow.run(f"--aec-agent={HALF}", "--aec-keep=failed", f"--aec-local-mode={mode}")
@@ -69,7 +70,7 @@ def test_the_pasted_command_reproduces_the_reward(
 def test_what_is_changed_by_hand_counts_when_run_again(
     project: Project, temporary: Path, mode: str
 ) -> None:
-    project.task()
+    project.task(toml=SHARED)
     result = project.run("--aec-agent=nop", "--aec-keep=failed", f"--aec-local-mode={mode}")
     (command,) = commands(result.stdout.str())
     (home,) = kept(temporary)
@@ -86,7 +87,7 @@ def test_what_is_changed_by_hand_counts_when_run_again(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_one_can_look_around(project: Project, temporary: Path, mode: str) -> None:
-    project.task()
+    project.task(toml=SHARED)
     result = project.run("--aec-agent=nop", "--aec-keep=failed", f"--aec-local-mode={mode}")
     (look,) = re.findall(r"^look around: (.+)$", result.stdout.str(), re.MULTILINE)
     if mode == "namespaces":
@@ -107,7 +108,7 @@ def test_a_verifier_in_a_sandbox_of_its_own_is_kept_too(
 
 
 def test_what_passed_is_not_kept_unless_all_is(anyhow: Project, temporary: Path) -> None:
-    anyhow.task("civil/shared")
+    anyhow.task("civil/shared", toml=SHARED)
     anyhow.task("civil/separate", toml='[verifier]\nenvironment_mode = "separate"\n')
     anyhow.run("--aec-keep=failed").assert_outcomes(passed=2)
     assert kept(temporary) == []
@@ -138,7 +139,7 @@ def test_a_trial_that_never_got_to_its_verifier_runs_its_last_command_again(
 
 
 def test_what_is_kept_is_the_users_alone(project: Project, temporary: Path) -> None:
-    project.task()
+    project.task(toml=SHARED)
     for _ in range(2):  # the second run removes what the first has left
         result = project.pytester.runpytest_subprocess("tasks", "--aec-keep=all")
         result.assert_outcomes(passed=1)

@@ -191,7 +191,7 @@ def test_a_backend_that_breaks_is_an_error_with_its_cause(anyhow: Project, stage
     result = anyhow.run()
     result.assert_outcomes(errors=1)
     assert f"{kind}: the lights went out" in result.stdout.str()
-    error = anyhow.record()["evaluation"]["error"]
+    error = anyhow.records()[-1]["evaluation"]["error"]
     assert (error["cause"], error["type"]) == (cause, kind)
 
 

@@ -34,15 +34,15 @@ QUICK = "--aec-retry-delay=0.01"
     ("method", "error", "failures"),
     [
         ("launch_trial", "LaunchError", 2),
-        ("execute_trial", "SandboxGone", 2),
-        ("collect_outputs", "TransferError", 4),  # tried once more for evidence
+        ("execute_trial", "BackendLost", 2),
+        ("collect_outputs", "BackendLost", 4),  # tried once more for evidence
         ("build_environment", "BackendError", 2),
     ],
 )
 def test_a_failure_of_the_infrastructure_is_tried_again(
     anyhow: Project, method: str, error: str, failures: int
 ) -> None:
-    anyhow.task()
+    anyhow.task(toml='[verifier]\nenvironment_mode = "shared"\n')
     anyhow.pytester.makeconftest(FLAKY.format(method=method, error=error, failures=failures))
     result = anyhow.run("--aec-retries=2", QUICK, "-v", "--junitxml=out.xml")
     assert result.ret == 0

@@ -136,7 +136,7 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
     assert config.agent.model_dump() == {"timeout_sec": 600.0, "user": None}
     assert config.verifier.model_dump() == {
         "timeout_sec": 300.0,
-        "environment_mode": "shared",
+        "environment_mode": None,
         "env": {},
         "user": None,
     }

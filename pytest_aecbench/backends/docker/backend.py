@@ -39,6 +39,7 @@ from pytest_aecbench.backends.docker.engine import (
     summary,
     translated,
 )
+from pytest_aecbench.backends.docker.kill import IMPATIENCE_SEC
 from pytest_aecbench.backends.docker.reap import (
     KEPT_PREFIX,
     containers_of,
@@ -49,7 +50,7 @@ from pytest_aecbench.backends.docker.reap import (
 from pytest_aecbench.backends.shared.launch import check_workspace, missing_image
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
-from pytest_aecbench.errors import BackendError, LaunchError, TaskError
+from pytest_aecbench.errors import BackendError, LaunchError, SandboxBroken, TaskError
 from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX
 
@@ -81,6 +82,7 @@ class DockerBackend:
     """Runs trials in containers with ``labels``; ``keep_all`` leaves every container behind."""
 
     name = "docker"
+    starts_ahead = True  # an idle container costs next to nothing
 
     def __init__(
         self,
@@ -117,6 +119,10 @@ class DockerBackend:
     @cached_property
     def _api(self) -> Any:
         return connect()
+
+    @cached_property
+    def _impatient(self) -> Any:
+        return connect(self._api.api_version, IMPATIENCE_SEC)
 
     def describe(self) -> str:
         """Return one line about the engine and the limits that it does not enforce."""
@@ -201,7 +207,9 @@ class DockerBackend:
             self._unremoved[name] = bool(composed)  # the engine may still create it
             raise
         expires = None if limits.lifetime_sec is None else time.monotonic() + limits.lifetime_sec
-        container = Container(self._api, container_id, workdir, user, ready, expires)
+        container = Container(
+            self._api, self._impatient, container_id, workdir, user, ready, expires
+        )
         sandbox = _Sandbox(container, name, workspace_dir, home, bool(composed))
         with self._lock:
             self._sandboxes[container_id] = sandbox
@@ -233,6 +241,10 @@ class DockerBackend:
         """Run one command to completion in the container."""
         return self._sandboxes[handle.handle_id].container.execute(request)
 
+    def stop(self, handle: TrialHandle) -> None:
+        """Kill all processes of the container; its files can still be collected."""
+        self._sandboxes[handle.handle_id].container.stop()
+
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Copy ``/logs`` to the host, then replace ``workspace_dir`` by the working directory."""
         container, _, workspace_dir, home, _ = self._sandboxes[handle.handle_id]
@@ -262,7 +274,10 @@ class DockerBackend:
 
     def keep(self, handle: TrialHandle) -> str:
         """Keep the container after its teardown; return the command that enters it."""
-        self._kept.add(self._sandboxes[handle.handle_id].container.container_id)
+        container = self._sandboxes[handle.handle_id].container
+        with suppress(SandboxBroken):  # its files can still be copied
+            container.resume()
+        self._kept.add(container.container_id)
         return self.enter_command(handle)
 
     def teardown(self, *, handle: TrialHandle) -> None:
@@ -304,7 +319,7 @@ class DockerBackend:
             self._unremoved.pop(name)
 
     def _remove(self, name: str, is_project: bool) -> None:
-        (remove_project if is_project else remove)(self._api, name)
+        (remove_project if is_project else remove)(self._api, self._impatient, name)
 
     def concurrency(self) -> int:
         """Return two trials per processor, because agents also wait for their models."""
@@ -316,11 +331,12 @@ class DockerBackend:
         for name, is_project in list(self._unremoved.items()):
             self._remove(name, is_project)
             self._unremoved.pop(name)
-        if "_api" in self.__dict__:
-            self._api.close()  # it reconnects if it is used again
+        for name in ("_api", "_impatient"):
+            if name in self.__dict__:
+                self.__dict__[name].close()  # it reconnects if it is used again
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the containers and files that dead runs left; return the containers' names."""
         for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
-        return reap(self._api, dry_run=dry_run)
+        return reap(self._api, self._impatient, dry_run=dry_run)

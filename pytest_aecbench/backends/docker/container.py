@@ -13,15 +13,28 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
 from docker.errors import APIError, NotFound
+from requests.exceptions import ReadTimeout
 
 from pytest_aecbench.backends import BackendExecutionResult
 from pytest_aecbench.backends.docker._internals import already_read, connection_of
 from pytest_aecbench.backends.docker.engine import is_gone, translated
+from pytest_aecbench.backends.docker.kill import insist
 from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
 from pytest_aecbench.backends.docker.streams import Frames, Output
-from pytest_aecbench.backends.shared.archives import ArchiveWriter, sandbox_path, unpack
+from pytest_aecbench.backends.shared.archives import (
+    NOT_A_DIRECTORY,
+    ArchiveWriter,
+    sandbox_path,
+    unpack,
+)
 from pytest_aecbench.backends.shared.shell import check_request
-from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
+from pytest_aecbench.errors import (
+    BackendError,
+    SandboxBroken,
+    SandboxGone,
+    TransferError,
+)
+from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,13 +46,15 @@ __all__ = ["ROOT", "Container"]
 
 # The names under which an image's user is root.
 ROOT = ("", "0", "root", "0:0", "root:root")
-_PREPARE_SEC = 300.0  # to kill and upload before a command starts
+_PREPARE_SEC = 60.0  # to kill and upload before a command starts
+_SLOWEST_UPLOAD = 1024**2  # bytes per second
 _TOOL_SEC = 10.0
 _DRAIN_SEC = 0.5
 _SPOOL = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
 _KILLED = 137
 _CANNOT_RUN = 126
+_OUT_OF_MEMORY = "killed: the sandbox is out of memory\n"
 
 
 class _NotStartedError(Exception):
@@ -81,17 +96,20 @@ class _Running:
 class Container:
     """A running container, in which commands run as ``user`` unless they name another.
 
+    ``impatient`` is a client of the engine for calls that end quickly unless something is wrong.
     ``expires`` is the end of its lifetime, in monotonic time. Unless it is ``ready``, the first
     command makes the directories that every sandbox has.
     """
 
     api: Any
+    impatient: Any
     container_id: str
     workdir: PurePosixPath
     user: str
     ready: bool
     expires: float | None = None
     _has_tar: bool = True
+    _is_stopped: bool = False
     _oom_kills: int = 0
     _requests: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -123,7 +141,7 @@ class Container:
             return BackendExecutionResult(_CANNOT_RUN, stderr=f"bash: {reason}\n")
         if "unable to find user" in reason or "unable to find group" in reason:
             raise BackendError(f"user: {user!r} is not known in the image") from None
-        raise BackendError(f"docker: the command cannot be started; {reason}") from None
+        raise SandboxBroken(f"docker: the command cannot be started; {reason}") from None
 
     def _prepare_and_run(
         self,
@@ -165,7 +183,7 @@ class Container:
         if error.what == "tar":
             self._has_tar = False
         elif error.what == "place":
-            raise TransferError(f"docker: files cannot be placed; {error}") from None
+            raise SandboxBroken(f"docker: files cannot be placed; {error}") from None
         elif kill:
             self._raise_if_dead()
             self._restart()
@@ -209,8 +227,9 @@ class Container:
     def _opened(
         self, user: str, env: Mapping[str, str], argv: tuple[str, ...] = (RUN, "bash")
     ) -> Iterator[_Running]:
+        api = self.api if argv[0] is RUN else self.impatient
         with translated(BackendError, "executing"):
-            exec_id = self.api.exec_create(
+            exec_id = api.exec_create(
                 self.container_id,
                 ["bash", "-c", *argv],
                 stdin=True,
@@ -219,15 +238,16 @@ class Container:
                 workdir="/",
             )["Id"]
             try:
-                stream = self.api.exec_start(exec_id, socket=True)
+                stream = api.exec_start(exec_id, socket=True)
             except APIError as error:
                 if is_gone(error):
                     raise
                 raise _NotStartedError("start", str(error.explanation)) from None
+            except ReadTimeout:  # the engine waits for a process that another has stopped
+                raise _NotStartedError("start", "no process can be started") from None
         response, socket = connection_of(stream)
         with closing(response):
             frames = Frames(socket, already_read(response, socket))
-            frames.deadline = time.monotonic() + _PREPARE_SEC
             socket.settimeout(_PREPARE_SEC)
             yield _Running(exec_id, socket, frames)
 
@@ -241,6 +261,7 @@ class Container:
         archive: IO[bytes] | None,
     ) -> None:
         size = 0 if archive is None else archive.seek(0, os.SEEK_END)
+        running.frames.deadline = time.monotonic() + _PREPARE_SEC + size / _SLOWEST_UPLOAD
         texts = [running.nonce, steps, cwd, str(size), command, *map(str, targets), ""]
         try:
             running.socket.sendall(os.fsencode("".join(f"{text}\0" for text in texts)))
@@ -249,7 +270,8 @@ class Container:
                 while chunk := archive.read(_CHUNK):
                     running.socket.sendall(chunk)
         except TimeoutError:
-            raise TransferError(f"docker: no file was read for {_PREPARE_SEC:.0f} s") from None
+            reason = f"no file was read for {_PREPARE_SEC:.0f} s"
+            raise _NotStartedError("start", reason) from None
         except OSError:
             pass  # the script has ended early, and prints why
 
@@ -265,7 +287,8 @@ class Container:
                 if b"\n" in printed:
                     break
         except TimeoutError:
-            raise BackendError(f"docker: no answer for {_PREPARE_SEC:.0f} s") from None
+            reason = f"no answer for {_PREPARE_SEC:.0f} s or more"
+            raise _NotStartedError("start", reason) from None
         line, _, rest = printed.partition(b"\n")
         nonce, said, value = (*line.decode(errors="replace").split(" "), "", "")[:3]
         if nonce != running.nonce:
@@ -305,10 +328,11 @@ class Container:
         for stream in (running.stdout, running.stderr):
             stream.close()
         returncode = None if timed_out else self._returncode(running)
+        reason = _OUT_OF_MEMORY if returncode == _KILLED and self._ran_out_of_memory() else ""
         return BackendExecutionResult(
             returncode=returncode,
             stdout=running.stdout.text(),
-            stderr=running.stderr.text(),
+            stderr=running.stderr.text() + reason,
             timed_out=timed_out,
             duration_sec=time.monotonic() - started,
             truncated=bool(running.stdout.left_out or running.stderr.left_out),
@@ -316,16 +340,17 @@ class Container:
 
     def _returncode(self, running: _Running) -> int:
         returncode = running.stdout.returncode
-        if returncode not in (None, _KILLED):
-            return returncode
-        said = self._ask(OOM_KILLS)
         if returncode is None:  # the script was killed, or the whole container is dying
-            returncode = self._inspect_returncode(running.exec_id, alive=said is not None)
-        count = max((int(word) for word in said or () if word.isdecimal()), default=0)
-        if returncode == _KILLED and count > self._oom_kills:
-            self._oom_kills = count
-            raise BackendError("docker: the command was killed; the sandbox is out of memory")
+            alive = self._ask(OOM_KILLS) is not None
+            returncode = self._inspect_returncode(running.exec_id, alive=alive)
         return returncode
+
+    def _ran_out_of_memory(self) -> bool:
+        """Return whether the kernel has killed processes of the container since the last time."""
+        said = self._ask(OOM_KILLS)
+        count = max((int(word) for word in said or () if word.isdecimal()), default=0)
+        before, self._oom_kills = self._oom_kills, count
+        return count > before
 
     def _inspect_returncode(self, exec_id: str, *, alive: bool) -> int:
         deadline = time.monotonic() + _TOOL_SEC
@@ -359,30 +384,69 @@ class Container:
         return None
 
     def _restart(self) -> None:
-        with translated(BackendError, "restarting"):
-            self.api.restart(self.container_id, timeout=0)
+        with _refused_by_contents("restarting"):
+            insist(
+                self.api,
+                self.container_id,
+                lambda: self.impatient.restart(self.container_id, timeout=0),
+                then=lambda: self.api.restart(self.container_id, timeout=0),
+            )
         self._oom_kills = 0
+
+    def stop(self) -> None:
+        """Kill all processes by the engine, which nothing inside can hinder; keep the files."""
+        with translated(BackendError, "stopping"):
+            insist(
+                self.api,
+                self.container_id,
+                lambda: self.impatient.stop(self.container_id, timeout=0),
+                then=lambda: self.api.stop(self.container_id, timeout=0),
+            )
+        self._is_stopped = True
+
+    def resume(self) -> None:
+        """Start a stopped container again, without the processes that it had."""
+        if self._is_stopped:
+            with _refused_by_contents("starting again"):
+                self.api.start(self.container_id)
+            self._is_stopped = False
 
     def _raise_if_dead(self) -> None:
         with translated(BackendError, "inspecting"):
             state = self.api.inspect_container(self.container_id)["State"]
         if not state["Running"]:
-            out_of_memory = ", out of memory" if state.get("OOMKilled") else ""
-            raise SandboxGone(
-                f"docker: the container has died (exit code {state['ExitCode']}{out_of_memory})"
-            )
+            code = state["ExitCode"]
+            if state.get("OOMKilled"):
+                raise SandboxBroken(
+                    f"docker: the container has died (exit code {code}, out of memory)"
+                )
+            raise SandboxGone(f"docker: the container has died (exit code {code})")
 
     def fetch(self, path: PurePosixPath, directory: Path) -> list[str]:
         """Copy the files in ``path`` to ``directory``; return the entries left out."""
         with translated(TransferError, f"fetching {path}"):
             try:
                 chunks, _ = self.api.get_archive(self.container_id, f"{path}/.")
-            except NotFound as error:
+            except APIError as error:
                 if is_gone(error):
                     raise
-                return []  # removed by the agent
+                if isinstance(error, NotFound):
+                    return []  # removed by the agent
+                return [NOT_A_DIRECTORY]  # the engine answers, so the agent has replaced it
             with closing(chunks):
                 return unpack(chunks, directory)
+
+
+@contextmanager
+def _refused_by_contents(what: str) -> Iterator[None]:
+    """Blame the container's contents if the engine answers but cannot run its shell."""
+    with translated(BackendError, what):
+        try:
+            yield
+        except APIError as error:
+            if is_gone(error):
+                raise
+            raise SandboxBroken(f"docker: {what}: {one_line(error)}") from None
 
 
 def _rest_of_errors(frames: Frames) -> bytes:

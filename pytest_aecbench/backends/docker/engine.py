@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 import docker
 from docker.errors import APIError, DockerException, NotFound
 from docker.utils import kwargs_from_env
-from requests.exceptions import RequestException
+from requests.exceptions import ReadTimeout, RequestException
 from urllib3.exceptions import HTTPError
 
-from pytest_aecbench.errors import BackendError, BuildError, LaunchError, SandboxGone
+from pytest_aecbench.backends.shared.archives import FULL
+from pytest_aecbench.errors import (
+    BackendError,
+    BackendLost,
+    BuildError,
+    LaunchError,
+    SandboxGone,
+)
 from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
@@ -41,10 +48,13 @@ MOUNTS = Path("/proc/self/mounts")
 TROUBLE = (DockerException, RequestException, HTTPError, OSError)
 
 
-def connect() -> Any:
-    """Return a low-level client of the engine that the environment or the CLI's context names."""
+def connect(version: str | None = None, timeout_sec: int = _TIMEOUT_SEC) -> Any:
+    """Return a low-level client of the engine that the environment or the CLI's context names.
+
+    It asks for the API's ``version`` unless that is given.
+    """
     try:
-        return docker.APIClient(**_address(), timeout=_TIMEOUT_SEC)
+        return docker.APIClient(**_address(), version=version, timeout=timeout_sec)
     except TROUBLE as error:
         raise LaunchError(f"docker: {_unreachable(str(error))}") from None
 
@@ -111,22 +121,30 @@ def can_limit_storage(info: Mapping[str, Any]) -> bool | None:
 def translated(kind: type[BackendError], what: str) -> Iterator[None]:
     """Raise the engine's errors as ours; a container that does not exist is SandboxGone.
 
-    An image is not to blame for an engine that fails, so that is not a BuildError.
+    An engine that cannot be reached is BackendLost. An image is not to blame for an engine that
+    fails, so that is not a BuildError.
     """
     try:
         yield
     except TROUBLE as error:
         if kind is not LaunchError and is_gone(error):
             raise SandboxGone(f"docker: {what}: the container is gone") from None
-        if kind is BuildError and (is_lost(error) or _is_internal(error)):
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise  # the host's own disk
+        if kind is not LaunchError and is_lost(error):
+            kind = BackendLost
+        elif kind is BuildError and _is_internal(error):
             kind = BackendError
         raise kind(f"docker: {what}: {one_line(error)}") from None
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether the connection to the engine failed."""
+    """Return whether the connection to the engine failed.
+
+    No answer in time is something else: a hostile container can keep the engine waiting.
+    """
     connection = (RequestException, HTTPError, ConnectionError)
-    return isinstance(error, connection) and not isinstance(error, APIError)
+    return isinstance(error, connection) and not isinstance(error, (APIError, ReadTimeout))
 
 
 def _is_internal(error: BaseException) -> bool:

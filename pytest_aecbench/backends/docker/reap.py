@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import APIError, NotFound
 
 from pytest_aecbench.backends.docker.engine import translated
+from pytest_aecbench.backends.docker.kill import insist
 from pytest_aecbench.errors import BackendError
 from pytest_aecbench.host.owner import LABEL_PREFIX, is_abandoned
 
@@ -30,26 +31,36 @@ KEPT_PREFIX = "aecbench-kept-"
 _RELEASE_SEC = 10.0
 
 
-def reap(api: Any, *, dry_run: bool) -> list[str]:
-    """Remove every container, network and volume of ours whose owner is dead; return the names."""
+def reap(api: Any, impatient: Any, *, dry_run: bool) -> list[str]:
+    """Remove every container, network and volume of ours whose owner is dead; return the names.
+
+    Raises:
+        BackendError: some cannot be removed; the others are.
+
+    """
     label = f"{LABEL_PREFIX}pid"
     with translated(BackendError, "listing containers"):
         containers = api.containers(all=True, filters={"label": label})
-    reaped, kept = [], set()
+    reaped, kept, failures = [], set(), []
     for container in containers:
         name = (container["Names"] or [container["Id"][:12]])[0].lstrip("/")
         if name.startswith(KEPT_PREFIX):
             kept.add(container["Labels"].get(PROJECT_LABEL))
         elif is_abandoned(container["Labels"]):
-            if not dry_run:
-                remove(api, container["Id"])
-            reaped.append(name)
+            try:
+                if not dry_run:
+                    remove(api, impatient, container["Id"])
+                reaped.append(name)
+            except BackendError as error:
+                failures.append(str(error))
     for name, labels, drop in _networks_and_volumes(api, label):
         if not is_abandoned(labels) or labels[PROJECT_LABEL] in kept:
             continue
         # What a container uses that was made since the list was read is left to the next time.
         if dry_run or _is_dropped(name, drop):
             reaped.append(name)
+    if failures:
+        raise BackendError("; ".join(failures))
     return sorted(reaped)
 
 
@@ -60,10 +71,10 @@ def containers_of(api: Any, project: str) -> list[dict[str, Any]]:
     return list(found)
 
 
-def remove_project(api: Any, project: str) -> None:
+def remove_project(api: Any, impatient: Any, project: str) -> None:
     """Remove a trial's services with their networks and volumes."""
     for container in containers_of(api, project):
-        remove(api, container["Id"])
+        remove(api, impatient, container["Id"])
     for name, _, drop in _networks_and_volumes(api, f"{PROJECT_LABEL}={project}"):
         if not _is_dropped(name, drop):
             raise BackendError(f"docker: removing {name}: it is still in use")
@@ -103,11 +114,16 @@ def _is_dropped(name: str, drop: Callable[[str], None]) -> bool:
                 return True
 
 
-def remove(api: Any, container: str) -> None:
+def remove(api: Any, impatient: Any, container: str) -> None:
     """Remove a container, even a running one; do nothing if it does not exist."""
     with translated(BackendError, f"removing {container[:12]}"):
         try:
-            api.remove_container(container, v=True, force=True)
+            insist(
+                api,
+                container,
+                lambda: impatient.remove_container(container, v=True, force=True),
+                then=lambda: api.remove_container(container, v=True, force=True),
+            )
         except NotFound:
             pass
         except Exception as error:

@@ -85,6 +85,11 @@ class LocalBackend:
             return "rewriting" if isinstance(probe(), str) else "namespaces"
         return self._asked
 
+    @property
+    def starts_ahead(self) -> bool:
+        """True where an idle sandbox costs next to nothing and has the usual paths."""
+        return self.mode == "namespaces"
+
     def describe(self) -> str:
         """Return one line about the mode and the limits that are not enforced."""
         if self.mode == "namespaces":
@@ -185,6 +190,10 @@ class LocalBackend:
         for target, source in request.uploads.items():
             sandbox.place(target, source)
         return sandbox.execute(request)
+
+    def stop(self, handle: TrialHandle) -> None:
+        """Kill all processes of the sandbox; its files can still be collected."""
+        self._running[handle.handle_id].sandbox.close()
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Return the sandbox's own directories, without entries that are unsafe to read."""

@@ -215,13 +215,23 @@ class RemoteBackend:
         )
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
-        """End the sandboxes and remove the files of dead runs; return the sandboxes' ids."""
+        """End the sandboxes and remove the files of dead runs; return the sandboxes' ids.
+
+        Raises:
+            BackendError: some cannot be ended; the others are.
+
+        """
         for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
         left = [
             rented.sandbox_id for rented in retry(self.vendor.rented) if is_abandoned(rented.labels)
         ]
-        if not dry_run:
-            for sandbox_id in left:
+        failures = []
+        for sandbox_id in [] if dry_run else left:
+            try:
                 self._kill(sandbox_id)
+            except BackendError as error:
+                failures.append(str(error))
+        if failures:
+            raise BackendError("; ".join(failures))
         return sorted(left)

@@ -9,7 +9,7 @@ import secrets
 import tarfile
 import tempfile
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import PurePosixPath
@@ -18,14 +18,24 @@ from typing import IO, TYPE_CHECKING
 from pytest_aecbench.backends import BackendExecutionResult
 from pytest_aecbench.backends.remote.calls import Lost, bounded, retry
 from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
-from pytest_aecbench.backends.shared.archives import ArchiveWriter, sandbox_path, unpack
+from pytest_aecbench.backends.shared.archives import (
+    NOT_A_DIRECTORY,
+    ArchiveWriter,
+    sandbox_path,
+    unpack,
+)
 from pytest_aecbench.backends.shared.output import OUTPUT_CAP
 from pytest_aecbench.backends.shared.shell import check_request
-from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
+from pytest_aecbench.errors import (
+    BackendError,
+    BackendLost,
+    SandboxBroken,
+    SandboxGone,
+)
 from pytest_aecbench.text import joined_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pytest_aecbench.backends import BackendExecutionRequest
@@ -63,6 +73,24 @@ class Box:
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run one command to completion."""
+        with self._attributed():
+            return self._execute(request)
+
+    @contextmanager
+    def _attributed(self) -> Iterator[None]:
+        """Raise BackendLost if the vendor itself does not answer, rather than the sandbox."""
+        try:
+            yield
+        except Lost as error:
+            try:
+                is_running = self._is_running()
+            except BackendError:
+                raise BackendLost(str(error)) from None
+            if not is_running:
+                raise SandboxGone(f"{self.vendor.name}: the sandbox is gone; {error}") from None
+            raise
+
+    def _execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         env = {"LANG": "C.UTF-8", **self.env, **request.env}
         check_request(request, env)
         started = time.monotonic()
@@ -116,8 +144,7 @@ class Box:
     def _refused(self, reason: str, user: str) -> BackendError:
         if reason == "user":
             return BackendError(f"user: {user!r} is not known in the image")
-        kind = TransferError if reason == "place" else BackendError
-        return kind(f"{self.vendor.name}: {_REASONS.get(reason, reason)}")
+        return SandboxBroken(f"{self.vendor.name}: {_REASONS.get(reason, reason)}")
 
     def _ask(
         self,
@@ -146,7 +173,7 @@ class Box:
         if not self._is_running():
             raise SandboxGone(f"{self.vendor.name}: the sandbox is gone")
         shown = " ".join(said.split())[-300:]
-        raise BackendError(
+        raise SandboxBroken(
             f"{self.vendor.name}: the command's result is unknown; {shown or 'nothing was printed'}"
         )
 
@@ -240,17 +267,24 @@ class Box:
 
     def collect(self, logs: Path, workspace: Path) -> list[str]:
         """Copy ``/logs`` and the working directory to the host; return the entries left out."""
+        with self._attributed():
+            return self._collect(logs, workspace)
+
+    def _collect(self, logs: Path, workspace: Path) -> list[str]:
         if not self._is_prepared:
             from pytest_aecbench.backends import BackendExecutionRequest
 
-            self.execute(BackendExecutionRequest(":", timeout_sec=_TRANSFER_SEC))
+            self._execute(BackendExecutionRequest(":", timeout_sec=_TRANSFER_SEC))
         nonce = secrets.token_hex(16)
         request = _fields(nonce, str(self.workdir))
         answer = self._ask(nonce, {"run": COLLECT.encode(), "request": request}, _TRANSFER_SEC)
         if answer[0] == "failed":
-            raise TransferError(f"{self.vendor.name}: nothing can be collected; {answer[1:]}")
+            raise SandboxBroken(f"{self.vendor.name}: nothing can be collected; {answer[1:]}")
         skipped = []
         for directory, content in zip((logs, workspace), answer[1:], strict=True):
+            if content == "none":
+                skipped.append(f"{directory.name}/{NOT_A_DIRECTORY}")
+                continue
             found = unpack(self._content(nonce, f"{directory.name}.tar", content), directory)
             skipped += [f"{directory.name}/{what}" for what in found]
         return skipped

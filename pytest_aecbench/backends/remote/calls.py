@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_aecbench.errors import BackendError
+from pytest_aecbench.errors import BackendError, BackendLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ FIRST_WAIT_SEC = 0.5
 _LONGEST_WAIT_SEC = 20.0
 
 
-class Busy(BackendError):  # noqa: N818  (a state)
+class Busy(BackendLost):
     """The vendor refused a call that changed nothing: a rate limit, no capacity, a bad gateway."""
 
     def __init__(self, message: str, retry_after_sec: float | None = None) -> None:

@@ -148,18 +148,22 @@ answer "$nonce" ended "$code" "$timed" "$started"$shown
 )
 
 # Packs /logs and the working directory. The fields: the nonce, the working directory. Answers
-# "packed <logs> <workspace>".
+# "packed <logs> <workspace>", with "none" for one that is not a directory any more.
 COLLECT = (
     _COMMON
     + r"""
 { field nonce; field workdir; } <request
-prepare
+prepare 2>/dev/null
+packed=
 for what in logs workspace; do
   from=/logs; [[ $what = logs ]] || from=$workdir
   rm -f "$what.tar"
-  tar -cf "$what.tar" --warning=no-file-ignored --ignore-failed-read -C "$from" . 2>packing
+  [[ -d $from ]] || { packed+=" none"; continue; }
+  # Sparse, because a file of nothing but holes would fill the disk.
+  tar -cSf "$what.tar" --warning=no-file-ignored --ignore-failed-read -C "$from" . 2>packing
   [[ -s $what.tar ]] || fail "$(tail -n 1 packing)"
+  packed+=$(content "$what.tar")
 done
-answer "$nonce" packed$(content logs.tar workspace.tar)
+answer "$nonce" packed$packed
 """
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -21,13 +22,30 @@ from pytest_aecbench.errors import BackendError, TransferError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["FILE_CAP", "TOTAL_CAP", "ArchiveWriter", "sandbox_path", "tidy", "unpack"]
+__all__ = [
+    "FILE_CAP",
+    "FULL",
+    "NOT_A_DIRECTORY",
+    "TOTAL_CAP",
+    "ArchiveWriter",
+    "sandbox_path",
+    "tidy",
+    "unpack",
+]
 
 # The most bytes that are copied to the host of one file and of one directory.
 FILE_CAP = 512 * 1024**2
 TOTAL_CAP = 4 * 1024**3
 
+# The errors of a host's disk that takes no more.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# Stands for a whole directory that an agent has replaced by something else.
+NOT_A_DIRECTORY = " (not a directory)"
+
+# The errors of names and archives that an agent has made up.
+_ODD = (errno.EEXIST, errno.EILSEQ, errno.EINVAL, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR)
 _MAX_DEPTH = 64
+_MAX_PATH = 1024  # bytes below the directory, because the host's paths are limited
 _KINDS = {tarfile.FIFOTYPE: "FIFO", tarfile.CHRTYPE: "device", tarfile.BLKTYPE: "device"}
 
 
@@ -127,11 +145,13 @@ def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
                     unpacking.skip(_parts(member.name), f"and what follows: over {TOTAL_CAP} bytes")
                     break
                 unpacking.take(tar, member)
-    except tarfile.TarError as error:
+        return unpacking.finish()
+    except (tarfile.TarError, ValueError, OverflowError) as error:  # an agent may have made it
         raise TransferError(f"{directory.name}: cannot be unpacked; {error}") from None
     except OSError as error:
+        if error.errno in FULL:
+            raise
         raise TransferError(f"{directory}: {error.strerror or error}") from None
-    return unpacking.finish()
 
 
 class _Reader:
@@ -164,14 +184,23 @@ class _Unpacking:
         self._skipped.append(f"{name} ({reason})")
 
     def take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        """Write an entry, or leave it out if it is unsafe or the host cannot have it."""
         parts = _parts(member.name)
+        try:
+            self._take(tar, member, parts)
+        except OSError as error:
+            if error.errno not in _ODD:
+                raise
+            self.skip(parts, str(error.strerror))
+
+    def _take(self, tar: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str, ...]) -> None:
         if not parts:
             return
         if member.name.startswith("/") or ".." in parts:
             self.skip(parts, "name that leads outside")
         elif parts[:-1] not in self._directories:
             return  # below an entry that was left out
-        elif len(parts) > _MAX_DEPTH:
+        elif _is_too_deep("/".join(parts)):
             self.skip(parts, "nested too deeply")
         elif member.isdir():
             self._path(parts).mkdir()
@@ -211,13 +240,22 @@ class _Unpacking:
     def finish(self) -> list[str]:
         """Make the links, last so that no file is written through one; return the skipped."""
         for parts, linkname in self._links.items():
-            self._path(parts).symlink_to(linkname)
+            try:
+                self._path(parts).symlink_to(linkname)
+            except OSError as error:
+                if error.errno not in _ODD:
+                    raise
+                self.skip(parts, str(error.strerror))
         for parts, mode in reversed(self._directories.items()):
             self._path(parts).chmod(mode & 0o777 | stat.S_IRWXU)
         return sorted([*self._skipped, *tidy(self._root)])
 
     def _path(self, parts: tuple[str, ...]) -> Path:
         return self._root.joinpath(*parts)
+
+
+def _is_too_deep(relative: str) -> bool:
+    return relative.count("/") >= _MAX_DEPTH or len(os.fsencode(relative)) > _MAX_PATH
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -227,43 +265,62 @@ def _parts(name: str) -> tuple[str, ...]:
 def tidy(directory: Path) -> list[str]:
     """Remove all but files, directories and links within ``directory``; return their names.
 
-    The owner can read all remaining ones.
+    Files over the caps are removed, too. The owner can read all remaining ones.
     """
     skipped: list[str] = []
+    if directory.is_symlink() or not directory.is_dir():
+        skipped.append(NOT_A_DIRECTORY)
     try:
         with open_directory(directory, ()) as descriptor:
-            _tidy(descriptor, Path(os.path.realpath(directory)), "", skipped)
+            _Tidying(Path(os.path.realpath(directory)), skipped).run(descriptor, "")
     except OSError as error:
         raise TransferError(f"{directory}: cannot be collected; {error.strerror}") from None
     return [os.fsencode(what).decode(errors="replace") for what in skipped]
 
 
-def _tidy(parent: int, root: Path, way: str, skipped: list[str]) -> None:
-    for name in sorted(os.listdir(parent)):
-        with suppress(FileNotFoundError):  # running processes may remove files
-            mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-            if reason := _reason_to_skip(mode, root, f"{way}{name}"):
-                remove_entries(parent, [name])
-                skipped.append(f"{way}{name} ({reason})")
-            elif stat.S_ISDIR(mode):
-                inner = enter(parent, name)
-                try:
-                    _tidy(inner, root, f"{way}{name}/", skipped)
-                finally:
-                    os.close(inner)
-            elif stat.S_ISREG(mode) and not mode & stat.S_IRUSR:
-                change_mode(parent, name, stat.S_IMODE(mode) | stat.S_IRUSR)
+class _Tidying:
+    def __init__(self, root: Path, skipped: list[str]) -> None:
+        self._root = root
+        self._skipped = skipped
+        self._bytes_left = TOTAL_CAP
 
+    def run(self, parent: int, way: str) -> None:
+        for name in sorted(os.listdir(parent)):
+            with suppress(FileNotFoundError):  # running processes may remove files
+                status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                mode = status.st_mode
+                if reason := self._reason_to_skip(status, f"{way}{name}"):
+                    remove_entries(parent, [name])
+                    self._skipped.append(f"{way}{name} ({reason})")
+                elif stat.S_ISDIR(mode):
+                    inner = enter(parent, name)
+                    try:
+                        self.run(inner, f"{way}{name}/")
+                    finally:
+                        os.close(inner)
+                elif stat.S_ISREG(mode) and not mode & stat.S_IRUSR:
+                    change_mode(parent, name, stat.S_IMODE(mode) | stat.S_IRUSR)
 
-def _reason_to_skip(mode: int, root: Path, relative: str) -> str | None:
-    if stat.S_ISLNK(mode):
-        if (root / relative).readlink().is_absolute():
-            return "absolute link"
-        inside = Path(os.path.realpath(root / relative)).is_relative_to(root)
-        return None if inside else "link that leads outside"
-    if stat.S_ISDIR(mode):
-        return "nested too deeply" if relative.count("/") >= _MAX_DEPTH else None
-    if stat.S_ISREG(mode):
+    def _reason_to_skip(self, status: os.stat_result, relative: str) -> str | None:
+        mode = status.st_mode
+        if _is_too_deep(relative):
+            return "nested too deeply"
+        if stat.S_ISLNK(mode):
+            if (self._root / relative).readlink().is_absolute():
+                return "absolute link"
+            inside = Path(os.path.realpath(self._root / relative)).is_relative_to(self._root)
+            return None if inside else "link that leads outside"
+        if stat.S_ISDIR(mode):
+            return None
+        if stat.S_ISREG(mode):
+            return self._reason_of_size(status.st_size)
+        kinds = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
+        return kinds.get(stat.S_IFMT(mode), "device")
+
+    def _reason_of_size(self, size: int) -> str | None:
+        if size > FILE_CAP:
+            return f"over {FILE_CAP} bytes"
+        if size > self._bytes_left:
+            return f"over {TOTAL_CAP} bytes with the others"
+        self._bytes_left -= size
         return None
-    kinds = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
-    return kinds.get(stat.S_IFMT(mode), "device")

@@ -1,0 +1,305 @@
+"""The verifier's part of a trial: where it runs, and what a failure of it means."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytest_aecbench.errors import (
+    AecBenchError,
+    BackendError,
+    LedgerError,
+    VerifierError,
+)
+from pytest_aecbench.trials.reward import Reward, read_reward
+from pytest_aecbench.trials.stages import (
+    BACKENDS_OWN,
+    attributed,
+    check_space,
+    collect,
+    evidence_kept,
+    launch,
+    replace_tree,
+    stage_inputs,
+    transferring,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from pytest_aecbench.backends import ComputeBackend
+    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.trials.trial import Trial
+
+__all__ = ["SpareSandbox", "end", "start_ahead", "verify", "verify_here"]
+
+_COPY = "verifier-workspace"
+_STOP_SEC = 60.0
+_PROBE_SEC = 60.0
+_STORAGE_MB = 10240  # for a task that does not say how much its sandbox may store
+_MAX_CAUSE = 300
+
+
+class SpareSandbox:
+    """A sandbox for the verifier that starts in the background while the agent works."""
+
+    def __init__(self, start: Callable[[], Sandbox]) -> None:
+        self._start = start
+        self._workdir: str | None = None
+        thread = ThreadPoolExecutor(1, thread_name_prefix="aec-verifier")
+        self._sandbox = thread.submit(self._prepare)
+        thread.shutdown(wait=False)
+
+    def _prepare(self) -> Sandbox:
+        sandbox = self._start()
+        try:
+            # Files of other users' sandboxes have to be there from the start, as theirs.
+            probe = sandbox.execute('[ "$(id -u)" = 0 ] && pwd', timeout_sec=_PROBE_SEC)
+        except BaseException:
+            sandbox.close()
+            raise
+        self._workdir = probe.stdout.rstrip("\n") if probe.returncode == 0 else None
+        return sandbox
+
+    def take(self) -> tuple[Sandbox, str] | None:
+        """Return the sandbox and its working directory; None if files cannot be added to it.
+
+        Raises:
+            BackendError: it could not be started.
+
+        """
+        sandbox = self._sandbox.result()
+        return (sandbox, self._workdir) if self._workdir else None
+
+    def close(self) -> None:
+        """Remove the sandbox, once it has started."""
+        try:
+            sandbox = self._sandbox.result()
+        except AecBenchError:
+            return  # it was never there
+        sandbox.close()
+
+
+def start_ahead(trial: Trial, backend: ComputeBackend, image: str) -> None:
+    """Start the verifier's own sandbox, if the backend can do so beside the agent's."""
+    is_separate = trial.task.verifier_mode == "separate"
+    if is_separate and trial.settings.verify and getattr(backend, "starts_ahead", False):
+        start = partial(launch, trial, backend, image, _empty(trial.directory / _COPY))
+        trial.spare = SpareSandbox(start)
+
+
+def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) -> Reward:
+    """Stop the agent's processes, run the verifier, bring everything home, read the reward."""
+    sandbox.user = trial.task.config.verifier.user
+    judge = partial(_verify_separately, trial, sandbox, backend, image)
+    try:
+        if trial.task.verifier_mode == "shared" and not trial.broken:
+            with attributed(trial):
+                judge = partial(verify_here, trial, sandbox)
+                return judge()
+            judge = partial(_verify_separately, trial, sandbox, backend, image)
+        _take_home(trial, sandbox)
+        return judge()
+    except (VerifierError, BackendError) as error:
+        if isinstance(error, BACKENDS_OWN) or trial.is_in_doubt or trial.is_rehearsal:
+            raise
+        return _second_opinion(trial, backend, image, judge, error)
+
+
+def _second_opinion(
+    trial: Trial,
+    backend: ComputeBackend,
+    image: str,
+    judge: Callable[[], Reward],
+    error: VerifierError | BackendError,
+) -> Reward:
+    """Find out whether the verifier or the agent's work is to blame for a missing reward.
+
+    A verifier that gives no reward for untouched inputs either is broken itself: an error. If it
+    gives one, the agent's work is verified once more, because machines are slow at times. If there
+    is no reward again, the agent has earned none.
+    """
+    if not _gives_a_reward_for_nothing(trial, backend, image):
+        raise error
+    try:
+        return judge()
+    except (VerifierError, BackendError) as again:
+        if isinstance(again, BACKENDS_OWN):
+            raise
+        cause = " ".join(str(again).partition("\n")[0].split())[:_MAX_CAUSE]
+        trial.broken = trial.broken or f"agent's work broke the verifier: {cause}"
+    return Reward(0.0, "none")
+
+
+def _gives_a_reward_for_nothing(trial: Trial, backend: ComputeBackend, image: str) -> bool:
+    control = replace(trial, trial_id=f"{trial.trial_id}.control", timing={}, warnings=[])
+    control.spare = control.verifier_sandbox = None
+    stage_inputs(control)
+    try:
+        with trial.timed("verify"):
+            sandbox = launch(control, backend, image, control.workspace_dir)
+            try:
+                sandbox.user = trial.task.config.verifier.user
+                verify_here(control, sandbox)
+            finally:
+                sandbox.close()
+    except (VerifierError, BackendError) as error:
+        if isinstance(error, BACKENDS_OWN):
+            raise
+        return False
+    finally:
+        shutil.rmtree(control.directory, ignore_errors=True)
+    return True
+
+
+def verify_here(trial: Trial, sandbox: Sandbox) -> Reward:
+    """Verify in this very sandbox, whatever the task says."""
+    sandbox.user = trial.task.config.verifier.user
+    with evidence_kept(trial, sandbox):
+        _run_verifier(trial, sandbox, {})
+        collect(trial, sandbox)
+    return _read(trial)
+
+
+def _take_home(trial: Trial, sandbox: Sandbox) -> None:
+    """End the agent's processes and collect its files, as far as it left them so."""
+    try:
+        with attributed(trial), trial.timed("collect"):
+            if trial.is_rehearsal:  # which goes on to use the sandbox
+                sandbox.execute(":", exclusive=True)
+            else:
+                sandbox.stop(_STOP_SEC)
+        with attributed(trial):
+            collect(trial, sandbox)
+    except LedgerError as error:
+        _blame_for_full_disk(trial, sandbox, error)
+    if trial.settings.keep == "none" and not (trial.spare or trial.is_rehearsal):
+        sandbox.close()  # accounts have limits, so the verifier's sandbox takes its place
+    for directory in (trial.workspace_dir, trial.logs_dir):
+        directory.mkdir(exist_ok=True)
+
+
+def _blame_for_full_disk(trial: Trial, sandbox: Sandbox, error: LedgerError) -> None:
+    """Raise the error, unless the agent has filled the disk with more than its task allows."""
+    if trial.is_rehearsal:
+        raise error
+    sandbox.close()
+    for directory in (trial.workspace_dir, trial.logs_dir):
+        shutil.rmtree(directory, ignore_errors=True)
+    check_space(trial.settings.jobs_root)
+    allowed_mb = trial.task.config.environment.storage_mb or _STORAGE_MB
+    if shutil.disk_usage(trial.settings.jobs_root).free < allowed_mb * 1024**2:
+        raise error
+    trial.broken = trial.broken or "agent broke its sandbox: it filled the disk"
+
+
+def _verify_separately(
+    trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str
+) -> Reward:
+    """Verify in a fresh sandbox that gets nothing of the agent's but its working directory.
+
+    It is removed with the agent's, after the record is kept.
+    """
+    try:
+        with trial.timed("launch"):
+            fresh, uploads = _fresh_sandbox(trial, backend, image)
+            trial.verifier_sandbox = fresh
+            fresh.user, fresh.env, fresh.echo = sandbox.user, sandbox.env, sandbox.echo
+        _run_verifier(trial, fresh, uploads)
+        with trial.timed("collect"), transferring(trial.logs_dir):
+            replace_tree(fresh.collect().logs / "verifier", trial.logs_dir / "verifier")
+    finally:
+        if trial.settings.keep == "none":  # a second copy does not belong to the trial's files
+            shutil.rmtree(trial.directory / _COPY, ignore_errors=True)
+    return _read(trial)
+
+
+def _fresh_sandbox(
+    trial: Trial, backend: ComputeBackend, image: str
+) -> tuple[Sandbox, dict[str, Path]]:
+    """Return the verifier's sandbox and the files that it needs besides the tests."""
+    _end_verification(trial, spare=False)
+    if trial.spare is not None:
+        spare, trial.spare = trial.spare, None
+        taken = spare.take()
+        if taken is not None:
+            sandbox, workdir = taken
+            return sandbox, {workdir: trial.workspace_dir}
+        spare.close()
+    copy = trial.directory / _COPY
+    with transferring(copy):
+        replace_tree(trial.workspace_dir, copy)
+    return launch(trial, backend, image, copy), {}
+
+
+def _end_verification(trial: Trial, *, spare: bool = True) -> None:
+    """Remove the sandboxes that the verifier had to itself, if it had some."""
+    if trial.verifier_sandbox is not None:
+        trial.verifier_sandbox.close()
+        trial.verifier_sandbox = None
+    if spare and trial.spare is not None:
+        trial.spare.close()
+        trial.spare = None
+    if trial.spare is None:
+        shutil.rmtree(trial.directory / _COPY, ignore_errors=True)
+
+
+def end(trial: Trial, sandbox: Sandbox, *, keep: bool) -> str:
+    """Remove the trial's sandboxes, or let go of them; return how to enter those that are kept."""
+    entrances = []
+    if keep:
+        sandboxes = (trial.verifier_sandbox, sandbox)
+        entrances = [one.keep() for one in sandboxes if one is not None]
+    with trial.timed("teardown"):
+        try:
+            if not keep:
+                _end_verification(trial)
+            elif trial.verifier_sandbox is not None:
+                trial.verifier_sandbox.close()
+        finally:
+            sandbox.close()
+    return "\n\n".join(entrances)
+
+
+def _run_verifier(trial: Trial, sandbox: Sandbox, uploads: Mapping[str, Path]) -> None:
+    task = trial.task
+    empty = _empty(trial.directory / "empty")
+    with trial.timed("verify"):
+        trial.verification = sandbox.execute(
+            task.verifier_command,
+            env=task.verifier_env(),
+            timeout_sec=trial.verifier_timeout_sec,
+            uploads={**uploads, **task.verifier_uploads(), "/logs/verifier": empty},
+            exclusive=True,
+        )
+    with transferring(empty):
+        empty.rmdir()
+
+
+def _empty(directory: Path) -> Path:
+    with transferring(directory):
+        directory.mkdir(exist_ok=True)
+    return directory
+
+
+def _read(trial: Trial) -> Reward:
+    verification = trial.verification
+    assert verification is not None
+    trial.phase = "verify"
+    reward = read_reward(
+        trial.logs_dir / "verifier",
+        script=trial.task.verifier_command,
+        returncode=verification.returncode,
+        timed_out=verification.timed_out,
+        output=verification.stdout + verification.stderr,
+    )
+    trial.warnings.extend(reward.warnings)
+    if verification.returncode != 0:
+        trial.warnings.append(
+            f"verifier: exit code {verification.returncode}, but it left a reward"
+        )
+    return reward

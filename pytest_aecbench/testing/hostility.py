@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.testing.sandbox import Launch, RunningSandbox
 
-__all__ = ["ATTACKS", "HostilityConformance"]
+__all__ = ["ATTACKS", "STOPPER", "HostilityConformance", "withstand"]
 
 _PATIENCE_SEC = 30.0
 # Each breaks something that comes after the agent: stopping it, collecting its files.
@@ -52,11 +52,14 @@ _PROGRAMS = {
     """,
 }
 # Stops every new process, as fast as it can.
-_STOPPER = r"""
+STOPPER = (
+    _ALONE
+    + r"""
 setsid bash -c 'while :; do for entry in /proc/[0-9]*; do pid=${entry#/proc/}
   ((pid == 1 || pid == $$)) || kill -STOP $pid; done; done' </dev/null >/dev/null 2>&1 &
 sleep 1
 """
+)
 _EATER = "python3 -c 'x = [bytearray(10**7) for i in range(10**5)]'"
 
 
@@ -69,20 +72,20 @@ class HostilityConformance:
     def test_broken_files_are_not_an_error_of_the_backend(
         self, launch: Launch, attack: str
     ) -> None:
-        _attack(launch(), ATTACKS[attack])
+        withstand(launch(), ATTACKS[attack])
         assert launch().output("echo sound") == "sound\n"
 
     @pytest.mark.parametrize("attack", _PROGRAMS)
     def test_broken_programs_are_not_an_error_of_the_backend(
         self, launch: Launch, attack: str
     ) -> None:
-        _attack(launch(), _ALONE + _PROGRAMS[attack])
+        withstand(launch(), _ALONE + _PROGRAMS[attack])
         assert launch().output("echo sound") == "sound\n"
 
     def test_a_process_that_stops_all_others_is_ended(self, launch: Launch) -> None:
         sandbox = launch()
         sandbox.output("echo x > kept")
-        _attack(sandbox, _ALONE + _STOPPER, 5)
+        withstand(sandbox, STOPPER, 5)
         assert (sandbox.workspace_dir / "kept").read_text() == "x\n"
 
     def test_a_command_that_runs_out_of_memory_is_a_result(self, launch: Launch) -> None:
@@ -96,7 +99,7 @@ class HostilityConformance:
         sandbox.output("echo alive")
 
 
-def _attack(sandbox: RunningSandbox, command: str, timeout_sec: float = _PATIENCE_SEC) -> None:
+def withstand(sandbox: RunningSandbox, command: str, timeout_sec: float = _PATIENCE_SEC) -> None:
     """Run an attack, then end and collect the sandbox as after any agent."""
     with _not_blamed_on_the_backend():
         result = sandbox.run(command, timeout_sec=timeout_sec)

@@ -250,10 +250,7 @@ def _end_verification(trial: Trial, *, spare: bool = True) -> None:
 
 def end(trial: Trial, sandbox: Sandbox, *, keep: bool) -> str:
     """Remove the trial's sandboxes, or let go of them; return how to enter those that are kept."""
-    entrances = []
-    if keep:
-        sandboxes = (trial.verifier_sandbox, sandbox)
-        entrances = [one.keep() for one in sandboxes if one is not None]
+    entrances = _keep_all(trial, sandbox) if keep else ""
     with trial.timed("teardown"):
         try:
             if not keep:
@@ -262,7 +259,15 @@ def end(trial: Trial, sandbox: Sandbox, *, keep: bool) -> str:
                 trial.verifier_sandbox.close()
         finally:
             sandbox.close()
-    return "\n\n".join(entrances)
+    return entrances
+
+
+def _keep_all(trial: Trial, sandbox: Sandbox) -> str:
+    """Keep the trial's sandboxes; return how to enter each."""
+    if trial.verifier_sandbox is None:
+        return sandbox.keep()
+    verifiers = f"the verifier's sandbox:\n{trial.verifier_sandbox.keep()}"
+    return f"{verifiers}\n\nthe agent's sandbox:\n{sandbox.keep()}"
 
 
 def _run_verifier(trial: Trial, sandbox: Sandbox, uploads: Mapping[str, Path]) -> None:

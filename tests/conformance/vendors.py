@@ -17,9 +17,10 @@ from typing import Any, ClassVar, Protocol
 import pytest
 
 from pytest_aecbench.backends import Limits
-from pytest_aecbench.backends.remote import RemoteBackend, calls
+from pytest_aecbench.backends.remote import RemoteBackend, box, calls
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.testing import BackendConformance, RunningSandbox
+from pytest_aecbench.testing import BackendConformance, RunningSandbox, hostility
+from pytest_aecbench.testing.sandbox import Launch
 from tests.costs import at_night
 from tests.project import Project
 from tests.standins.server import Fault
@@ -51,13 +52,27 @@ class VendorConformance(BackendConformance):
     """For the ``backend`` of a module; behind its stand-in are processes."""
 
     in_containers = False
-    # Only a command inside can end processes there, and it would be stopped as well; it is waited
-    # for longer than a test should take.
-    test_a_process_that_stops_all_others_is_ended = None  # type: ignore[assignment]
 
     @pytest.fixture
     def backend(self, backend: Any) -> Any:
         return backend
+
+    @pytest.fixture(autouse=True)
+    def _impatience(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Wait for a sandbox that its agent has broken only as long as a test may take."""
+        if "broken_programs" in request.node.name or "stops_all" in request.node.name:
+            monkeypatch.setattr(calls, "PATIENCE_SEC", 2)
+            monkeypatch.setattr(box, "_MARGIN_SEC", 2)
+            monkeypatch.setattr(box, "_TRANSFER_SEC", 4)
+            monkeypatch.setattr(box, "_SUSPECT_SEC", 2)
+
+    @pytest.mark.slow
+    def test_a_process_that_stops_all_others_is_ended(self, launch: Launch) -> None:
+        """Only a command inside can end processes there, and it would be stopped as well."""
+        sandbox = launch()
+        sandbox.output("echo x > kept")
+        hostility.withstand(sandbox, hostility.STOPPER, 3)
+        assert launch().output("echo sound") == "sound\n"
 
 
 @pytest.mark.needs("docker")

@@ -43,14 +43,18 @@ def test_the_sandbox_of_a_failed_trial_is_kept_and_can_be_entered(
     project.task("civil/low", solve="echo mine > note.txt", files=dockerfile)
     result = project.run("--aec-backend=docker", "--aec-keep=failed")
     result.assert_outcomes(passed=1, failed=1)
-    (command,) = re.findall(r"^docker exec -it (.*) bash$", result.stdout.str(), re.MULTILINE)
-    name = command.split()[-1]
+    found = re.findall(
+        r"^the (.*)'s sandbox:\ndocker exec -it .* (\S+) bash$", result.stdout.str(), re.MULTILINE
+    )
+    assert [whose for whose, _ in found] == ["verifier", "agent"]
+    names = [name for _, name in found]
     try:
-        argv = ["docker", "exec", name, "cat", "/workspace/note.txt"]
-        assert subprocess.run(argv, capture_output=True, text=True).stdout == "mine\n"
-        assert len(containers_of(project.path)) == 1
+        for name in names:
+            argv = ["docker", "exec", name, "cat", "/workspace/note.txt"]
+            assert subprocess.run(argv, capture_output=True, text=True).stdout == "mine\n"
+        assert len(containers_of(project.path)) == 2
     finally:
-        subprocess.run(["docker", "rm", "-f", name], capture_output=True, check=True)
+        subprocess.run(["docker", "rm", "-f", *names], capture_output=True, check=True)
 
 
 def test_a_task_without_a_dockerfile_runs_in_the_image_it_names(pytester: pytest.Pytester) -> None:

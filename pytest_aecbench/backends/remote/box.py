@@ -13,9 +13,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from pytest_aecbench.backends import BackendExecutionResult
+from pytest_aecbench.backends.remote import calls
 from pytest_aecbench.backends.remote.calls import Lost, bounded, retry
 from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
 from pytest_aecbench.backends.shared.archives import (
@@ -35,7 +36,7 @@ from pytest_aecbench.errors import (
 from pytest_aecbench.text import joined_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pytest_aecbench.backends import BackendExecutionRequest
@@ -43,12 +44,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Box"]
 
+_T = TypeVar("_T")
+
 _HALF = OUTPUT_CAP // 2
 _SPOOL = 16 * 1024 * 1024
 _TRANSFER_SEC = 600.0
 _MARGIN_SEC = 60.0  # for the steps before and after the command itself
 _FOREVER_SEC = 7 * 24 * 3600.0
 _POLL_SEC = 1.0
+_SUSPECT_SEC = 20.0  # how long a sandbox gets that did not answer before
 _REASONS = {
     "kill": "processes cannot be killed",
     "place": "files cannot be placed",
@@ -70,6 +74,7 @@ class Box:
     user: str = ""
     _since: str = ""
     _is_prepared: bool = False
+    _is_suspect: bool = False  # it did not answer, although the vendor says that it runs
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run one command to completion."""
@@ -88,7 +93,12 @@ class Box:
                 raise BackendLost(str(error)) from None
             if not is_running:
                 raise SandboxGone(f"{self.vendor.name}: the sandbox is gone; {error}") from None
+            self._is_suspect = True
             raise
+
+    def _patience(self, seconds: float) -> float:
+        """Return how long to wait; an agent that stopped every process gets no hour of it."""
+        return min(seconds, _SUSPECT_SEC) if self._is_suspect else seconds
 
     def _execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         env = {"LANG": "C.UTF-8", **self.env, **request.env}
@@ -184,6 +194,7 @@ class Box:
         directory. If the connection is lost, its answer is read from a file.
         """
         seconds = (_FOREVER_SEC if timeout_sec is None else timeout_sec) + _MARGIN_SEC
+        seconds = self._patience(seconds)
         deadline = time.monotonic() + seconds
         what = f"{self.vendor.name}: a command"
         is_repeated = False
@@ -192,7 +203,7 @@ class Box:
                 said = retry(
                     lambda: bounded(
                         lambda: self.vendor.run(self.sandbox_id, command, seconds),
-                        seconds + _MARGIN_SEC,
+                        seconds + self._patience(_MARGIN_SEC),
                         what,
                     )
                 )
@@ -237,17 +248,16 @@ class Box:
             file.seek(0)
             self.vendor.write(self.sandbox_id, path, file)
 
-        what = f"{self.vendor.name}: an upload"
-        retry(lambda: bounded(write, _TRANSFER_SEC, what), on_lost=True)
+        self._transfer(write, "an upload")
 
     def _read(self, path: str) -> Iterable[bytes]:
+        return self._transfer(lambda: list(self.vendor.read(self.sandbox_id, path)), "a download")
+
+    def _transfer(self, call: Callable[[], _T], what: str) -> _T:
         return retry(
-            lambda: bounded(
-                lambda: list(self.vendor.read(self.sandbox_id, path)),
-                _TRANSFER_SEC,
-                f"{self.vendor.name}: a download",
-            ),
+            lambda: bounded(call, self._patience(_TRANSFER_SEC), f"{self.vendor.name}: {what}"),
             on_lost=True,
+            patience_sec=self._patience(calls.PATIENCE_SEC),
         )
 
     def _content(self, nonce: str, name: str, content: str) -> Iterable[bytes]:

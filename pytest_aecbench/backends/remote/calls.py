@@ -63,12 +63,13 @@ def retry(
     *,
     on_lost: bool = False,
     on_busy: Callable[[], object] | None = None,
+    patience_sec: float | None = None,
 ) -> _T:
     """Repeat a call while the vendor is busy; with ``on_lost``, also when its effect is unknown.
 
     ``on_busy`` is called once, the first time the vendor is busy.
     """
-    deadline = time.monotonic() + PATIENCE_SEC
+    deadline = time.monotonic() + (PATIENCE_SEC if patience_sec is None else patience_sec)
     wait = FIRST_WAIT_SEC
     while True:
         try:

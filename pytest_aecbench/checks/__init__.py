@@ -58,5 +58,6 @@ CHECKS: dict[str, tuple[str, str | None]] = {
     "timely": ("pytest_aecbench.checks.verifier.timely", None),
     "writes": ("pytest_aecbench.checks.verifier.writes", None),
     "malformed": ("pytest_aecbench.checks.malformed.malformed", None),
+    "isolation": ("pytest_aecbench.checks.verifier.isolation", None),
     **dict.fromkeys(EXPLOITS, ("pytest_aecbench.checks.exploits.exploit", None)),
 }

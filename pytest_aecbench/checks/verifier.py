@@ -1,4 +1,4 @@
-"""The checks ``deterministic``, ``offline``, ``timely`` and ``writes`` of the verifier."""
+"""Checks of the verifier: ``deterministic``, ``offline``, ``timely``, ``writes``, ``isolation``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.trials.reward import Reward
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["deterministic", "offline", "timely", "writes"]
+__all__ = ["deterministic", "isolation", "offline", "timely", "writes"]
 
 # Variables that differ between machines and must not matter.
 _SURROUNDINGS = (
@@ -141,6 +141,16 @@ def writes(rehearsal: Rehearsal) -> Iterator[Problem]:
             f"the verifier wrote {path}",
             "write only to /logs/verifier, and remove temporary files",
             key=path,
+        )
+
+
+def isolation(rehearsal: Rehearsal) -> Iterator[Problem]:
+    """Yield a problem if the verifier runs where the agent may have changed every program."""
+    if rehearsal.task.verifier_mode == "shared":
+        yield Problem(
+            "the verifier runs in the agent's own sandbox, where an agent that replaces the shell, "
+            "Python or its modules can write its own reward",
+            'set verifier.environment_mode = "separate"; --aec-check=exploits shows which ways pay',
         )
 
 

@@ -136,11 +136,13 @@ STANDARD = (
     "timely",
     "writes",
     "malformed",
+    "isolation",
 )
 EXPLOITS = tuple(
     f"exploit:{name}"
     for name in (
         "written-reward",
+        "locked-reward",
         "background-writer",
         "planted-verifier",
         "shadowed-python",
@@ -149,10 +151,17 @@ EXPLOITS = tuple(
         "sitecustomize",
         "conftest",
         "shell-startup",
+        "replaced-shell",
+        "poisoned-bytecode",
+        "edited-modules",
+        "pth-file",
         "preload",
         "linked-output",
         "watched-tests",
         "watched-processes",
+        "killed-verifier",
+        "parent-search",
+        "git-objects",
     )
 )
 GROUPS = {"standard": STANDARD, "exploits": EXPLOITS, "all": (*STANDARD, *EXPLOITS)}

@@ -107,6 +107,11 @@ BROKEN: dict[str, tuple[dict[str, str | None], str, str]] = {
         "empty: no reward, bash /tests/test.sh (exit code 1): no reward.json or reward.txt",
         "expect anything in the output",
     ),
+    "isolation": (
+        {"task.toml": '[verifier]\nenvironment_mode = "shared"\n'},
+        "the verifier runs in the agent's own sandbox",
+        'set verifier.environment_mode = "separate"',
+    ),
 }
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 
@@ -56,8 +57,8 @@ def pytest_aecbench_make_backend(config, name):
 """
 # The disk goes with the namespace, so what is on it is copied at the end.
 SCRIPT = """
-mount -t tmpfs -o size=256k tmpfs "$1" || exit 99
-shift
+mount -t tmpfs -o size="$1" tmpfs "$2" || exit 99
+shift 2
 "$@"
 code=$?
 mkdir after && cp -a artefacts jobs after/
@@ -69,13 +70,27 @@ def run(project: Project, disk: str, how: str, *arguments: str) -> tuple[int, st
     for number in range(TRIALS):
         project.task(f"civil/task-{number}", instruction=f"Task {number}.")
     (project.path / "conftest.py").write_text(RUINOUS_BACKEND)
+    environment = {"RUIN": f"{disk} {how}"}
+    return run_on_disk(
+        project, disk, "256k", "--aec-backend=ruinous", *arguments, environment=environment
+    )
+
+
+def run_on_disk(
+    project: Project,
+    disk: str,
+    size: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int, str]:
+    """Run pytest with a small disk at a directory of the project."""
     (project.path / disk).mkdir(parents=True)
     as_root = () if os.geteuid() == 0 else ("--user", "--map-root-user")
-    pytest_argv = [sys.executable, "-m", "pytest", "tasks", "--aec-backend=ruinous", *arguments]
+    pytest_argv = [sys.executable, "-m", "pytest", "tasks", *arguments]
     result = subprocess.run(
-        ["unshare", *as_root, "--mount", "bash", "-c", SCRIPT, "run", disk, *pytest_argv],
+        ["unshare", *as_root, "--mount", "bash", "-c", SCRIPT, "run", size, disk, *pytest_argv],
         cwd=project.path,
-        env={**os.environ, "RUIN": f"{disk} {how}"},
+        env={**os.environ, **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -117,6 +132,32 @@ def test_a_disk_that_fails_in_mid_run_stops_it(
         assert json.loads(owner)
         assert json.loads(record)
         assert phases
+
+
+@pytest.mark.parametrize("arguments", [(), at_night("-n1")], ids=["plain", "n1"])
+def test_an_agent_that_fills_the_disk_is_scored_and_the_run_goes_on(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
+    storage = "[environment]\nstorage_mb = 2\n"
+    project.task(
+        "civil/a", toml=storage, solve="cat /dev/zero > zeros; cat /dev/zero > /logs/agent/x"
+    )
+    project.task("civil/b", toml=storage)
+    returncode, output = run_on_disk(project, "jobs", "8m", *arguments)
+    assert returncode == pytest.ExitCode.TESTS_FAILED, output
+    after = project.path / "after/artefacts/ledger"
+    records = [json.loads(path.read_text()) for path in after.glob("*/*.json")]
+    evaluations = {record["task"]["task_id"]: record["evaluation"] for record in records}
+    assert evaluations["civil/a"]["reward"] == 0
+    assert evaluations["civil/a"]["cause"] == "agent broke its sandbox: it filled the disk"
+    assert evaluations["civil/b"]["reward"] == 1
+
+
+def test_an_agent_is_not_blamed_for_a_disk_that_is_too_small(project: Project) -> None:
+    project.task(toml="[environment]\nstorage_mb = 20\n", solve="cat /dev/zero > zeros")
+    returncode, output = run_on_disk(project, "jobs", "8m")
+    assert returncode == pytest.ExitCode.INTERRUPTED, output
+    assert "No space left on device" in output
 
 
 def test_a_full_disk_for_files_refuses_the_run_before_it_begins(project: Project) -> None:

@@ -15,6 +15,7 @@ def main() -> None:
         "collection",
         "local_trials",
         "noop_trials",
+        "verification",
         "makespan",
         "ledger",
         "model_turns",

@@ -177,7 +177,8 @@ def _take_home(trial: Trial, sandbox: Sandbox) -> None:
             collect(trial, sandbox)
     except LedgerError as error:
         _blame_for_full_disk(trial, sandbox, error)
-    if trial.settings.keep == "none" and not (trial.spare or trial.is_rehearsal):
+    is_in_the_way = trial.spare is None or trial.broken  # it may have filled the disk
+    if trial.settings.keep == "none" and is_in_the_way and not trial.is_rehearsal:
         sandbox.close()  # accounts have limits, so the verifier's sandbox takes its place
     for directory in (trial.workspace_dir, trial.logs_dir):
         directory.mkdir(exist_ok=True)

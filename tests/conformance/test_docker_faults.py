@@ -358,20 +358,32 @@ def running(command: str) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.needs("dockerd")
-def test_a_disk_filled_by_an_agent_is_an_error_and_no_zero(
+def test_a_disk_filled_by_an_agent_counts_against_it_alone(
     project: Project, private_engine: PrivateEngine
 ) -> None:
     fill = f"{SOLVE}\nyes > /workspace/big\n"
-    project.task("disk/filled", toml=NO_NETWORK, solve=fill, files=DOCKERFILE)
-    project.task("disk/unfilled", toml=NO_NETWORK, files=DOCKERFILE)
+    limited = f"{NO_NETWORK}storage_mb = 100\n"
+    project.task("disk/a-filled", toml=NO_NETWORK, solve=fill, files=DOCKERFILE)
+    project.task("disk/b-limited", toml=limited, solve="yes > /workspace/big", files=DOCKERFILE)
+    project.task("disk/c-unfilled", toml=limited, files=DOCKERFILE)
     run = EngineRun(project, private_engine.client())
     before = shutil.disk_usage(private_engine.home / "data").free
     run.start(env={"DOCKER_HOST": private_engine.host})
     output = run.end()
-    assert "1 passed, 1 error" in output, output
-    assert "no space left on device" in output.lower(), output
-    assert run.validities() == ["error", "scored"]
+    judged = [
+        (record["task"]["task_id"], record["evaluation"]["reward"], record["evaluation"]["cause"])
+        for record in sorted(project.records(), key=lambda record: record["timing"]["started_at"])
+    ]
+    first, again, limited_trial, unfilled = judged
+    assert first == ("disk/a-filled", None, None), output  # in doubt, so it is tried once more
+    assert again[:2] == ("disk/a-filled", 1), output
+    assert limited_trial[:2] == ("disk/b-limited", 0), output
+    for _, _, cause in (again, limited_trial):
+        assert cause.startswith("agent broke its sandbox: docker: ")
+        assert "the container has stored" in cause
+    assert unfilled == ("disk/c-unfilled", 1, None), output
     assert run.left() == []
     assert before - shutil.disk_usage(private_engine.home / "data").free < 100 * 1024**2
 

@@ -35,6 +35,7 @@ from pytest_aecbench.backends.docker.create import ContainerSpec, Starter, fill
 from pytest_aecbench.backends.docker.engine import (
     can_limit_storage,
     check,
+    check_room,
     connect,
     summary,
     translated,
@@ -50,7 +51,13 @@ from pytest_aecbench.backends.docker.reap import (
 from pytest_aecbench.backends.shared.launch import check_workspace, missing_image
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxBroken, TaskError
+from pytest_aecbench.errors import (
+    BackendError,
+    BackendLost,
+    LaunchError,
+    SandboxBroken,
+    TaskError,
+)
 from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX
 
@@ -62,6 +69,9 @@ if TYPE_CHECKING:
 __all__ = ["DockerBackend"]
 
 _LOGS = PurePosixPath("/logs")
+_LEAST_ROOM = 128 * 1024**2  # on a disk with less, a trial's own files may be cut short
+_ROOM_SEC = 60.0
+_POLL_SEC = 0.5
 _NO_ROOM = (
     "no space left on device",
     "available, non-overlapping IPv4 address pool",  # of engines before 27
@@ -75,6 +85,7 @@ class _Sandbox(NamedTuple):
     name: str
     workspace_dir: Path
     home: Path
+    storage_mb: int | None
     is_project: bool = False
 
 
@@ -169,8 +180,25 @@ class DockerBackend:
     ) -> TrialHandle:
         """Start a container; copy the contents of ``workspace_dir`` to its working directory."""
         check_workspace(self.name, workspace_dir)
+        self._await_room()
         launch = partial(self._launch, image_ref, workspace_dir, limits or Limits())
         return self._with_room(launch)
+
+    def _await_room(self) -> None:
+        """Wait for containers that are being removed, if the disk is full.
+
+        Raises:
+            LaunchError: it stays full.
+
+        """
+        deadline = time.monotonic() + _ROOM_SEC
+        while True:
+            try:
+                return check_room(self._api, self._starter.info, _LEAST_ROOM)
+            except LaunchError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_SEC)
 
     def _with_room(self, make: Callable[[], _Made]) -> _Made:
         """Call ``make``, and once more after pending removals if the engine had no room."""
@@ -210,7 +238,7 @@ class DockerBackend:
         container = Container(
             self._api, self._impatient, container_id, workdir, user, ready, expires
         )
-        sandbox = _Sandbox(container, name, workspace_dir, home, bool(composed))
+        sandbox = _Sandbox(container, name, workspace_dir, home, limits.storage_mb, bool(composed))
         with self._lock:
             self._sandboxes[container_id] = sandbox
         return TrialHandle(self.name, container_id)
@@ -242,12 +270,31 @@ class DockerBackend:
         return self._sandboxes[handle.handle_id].container.execute(request)
 
     def stop(self, handle: TrialHandle) -> None:
-        """Kill all processes of the container; its files can still be collected."""
-        self._sandboxes[handle.handle_id].container.stop()
+        """Kill all processes of the container; its files can still be collected.
+
+        Raises:
+            BackendError: the disk is full; BackendLost if others have filled it, SandboxBroken if
+                the container has stored more than its limit.
+
+        """
+        sandbox = self._sandboxes[handle.handle_id]
+        sandbox.container.stop()
+        try:
+            check_room(self._api, self._starter.info, _LEAST_ROOM)
+        except LaunchError as error:
+            raise self._blame(sandbox, str(error)) from None
+
+    def _blame(self, sandbox: _Sandbox, full: str) -> BackendError:
+        stored = sandbox.container.stored()
+        limit_mb = sandbox.storage_mb
+        if stored < _LEAST_ROOM or (limit_mb and stored < limit_mb * 1024**2):
+            return BackendLost(f"{full}; others have filled the disk")
+        kind = SandboxBroken if limit_mb else BackendError
+        return kind(f"{full}; the container has stored {stored >> 20} MiB")
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Copy ``/logs`` to the host, then replace ``workspace_dir`` by the working directory."""
-        container, _, workspace_dir, home, _ = self._sandboxes[handle.handle_id]
+        container, _, workspace_dir, home, *_ = self._sandboxes[handle.handle_id]
         logs, workspace = home / "logs", workspace_dir.with_name(f"{workspace_dir.name}.new")
         for directory in (logs, workspace):
             shutil.rmtree(directory, ignore_errors=True)
@@ -292,8 +339,9 @@ class DockerBackend:
             self._rename(sandbox, name)
             return
         try:
+            check_room(self._api, self._starter.info, _LEAST_ROOM)
             removal = self._removing.submit(self._try_to_remove, sandbox.name, sandbox.is_project)
-        except RuntimeError:  # the interpreter is ending
+        except (LaunchError, RuntimeError):  # the disk is full, or the interpreter is ending
             self._try_to_remove(sandbox.name, sandbox.is_project)
         else:
             self._removals.add(removal)

@@ -404,6 +404,13 @@ class Container:
             )
         self._is_stopped = True
 
+    def stored(self) -> int:
+        """Return how many bytes the container has written."""
+        with translated(BackendError, "measuring"):
+            filters = {"id": self.container_id}
+            found = self.api.containers(all=True, size=True, filters=filters)
+        return sum(int(one.get("SizeRw") or 0) for one in found)
+
     def resume(self) -> None:
         """Start a stopped container again, without the processes that it had."""
         if self._is_stopped:

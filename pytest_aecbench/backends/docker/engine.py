@@ -32,6 +32,7 @@ __all__ = [
     "answers",
     "can_limit_storage",
     "check",
+    "check_room",
     "connect",
     "is_gone",
     "is_lost",
@@ -83,12 +84,17 @@ def check(api: Any) -> None:
     if tuple(map(int, found.split("."))) < _OLDEST_API:
         least = ".".join(map(str, _OLDEST_API))
         raise LaunchError(f"docker: the engine's API is {found}; {least} or newer is needed")
+    check_room(api, info, _LEAST_FREE)
+
+
+def check_room(api: Any, info: Mapping[str, Any], needed: int) -> None:
+    """Raise LaunchError if the engine's disk has less room; an engine elsewhere is not asked."""
     root = str(info.get("DockerRootDir") or "")
     if str(api.base_url).startswith("http+docker") and os.path.isdir(root):  # noqa: PTH112
         free = shutil.disk_usage(root).free
-        if free < _LEAST_FREE:
+        if free < needed:
             raise LaunchError(
-                f"docker: {free >> 20} MiB are free at {root}; {_LEAST_FREE >> 20} MiB are needed"
+                f"docker: {free >> 20} MiB are free at {root}; {needed >> 20} MiB are needed"
             )
 
 

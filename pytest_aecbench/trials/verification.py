@@ -237,15 +237,18 @@ def _fresh_sandbox(
     return launch(trial, backend, image, copy), {}
 
 
-def _end_verification(trial: Trial, *, spare: bool = True) -> None:
-    """Remove the sandboxes that the verifier had to itself, if it had some."""
-    if trial.verifier_sandbox is not None:
-        trial.verifier_sandbox.close()
-        trial.verifier_sandbox = None
+def _end_verification(trial: Trial, *, spare: bool = True, keep: bool = False) -> None:
+    """Remove the sandboxes that the verifier had to itself, if it had some.
+
+    With ``keep``, the files of one that it used stay.
+    """
+    used, trial.verifier_sandbox = trial.verifier_sandbox, None
+    if used is not None:
+        used.close()
     if spare and trial.spare is not None:
         trial.spare.close()
         trial.spare = None
-    if trial.spare is None:
+    if trial.spare is None and not (keep and used):
         shutil.rmtree(trial.directory / _COPY, ignore_errors=True)
 
 
@@ -254,10 +257,7 @@ def end(trial: Trial, sandbox: Sandbox, *, keep: bool) -> str:
     entrances = _keep_all(trial, sandbox) if keep else ""
     with trial.timed("teardown"):
         try:
-            if not keep:
-                _end_verification(trial)
-            elif trial.verifier_sandbox is not None:
-                trial.verifier_sandbox.close()
+            _end_verification(trial, keep=keep)
         finally:
             sandbox.close()
     return entrances

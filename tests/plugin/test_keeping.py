@@ -136,6 +136,7 @@ def test_a_trial_that_never_got_to_its_verifier_runs_its_last_command_again(
     result.assert_outcomes(errors=1)
     (command,) = re.findall(r"^run the last command again: (.+)$", result.stdout.str(), re.M)
     assert paste(command).stdout == "tried\n"
+    assert len(kept(temporary)) == 1  # the verifier's was never used
 
 
 def test_what_is_kept_is_the_users_alone(project: Project, temporary: Path) -> None:

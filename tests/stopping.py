@@ -53,9 +53,11 @@ class Blocking(LocalBackend):
         return super()._start(*args)
 
     def execute_trial(self, *, handle, request):
-        if is_first("verify" if "/tests" in request.uploads else "agent"):
-            seconds = os.environ["SECONDS_TO_SLEEP"]
-            request = replace(request, command=f"sleep {seconds} & sleep {seconds}")
+        # The verifier's sandbox is probed beside the agent, with nothing to upload.
+        for path, phase in (("/tests", "verify"), ("/solution", "agent")):
+            if path in request.uploads and is_first(phase):
+                seconds = os.environ["SECONDS_TO_SLEEP"]
+                request = replace(request, command=f"sleep {seconds} & sleep {seconds}")
         return super().execute_trial(handle=handle, request=request)
 
     def collect_outputs(self, *, handle):

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.host.owner import Owner
-from pytest_aecbench.ledger.record import TrialRecord
+from pytest_aecbench.ledger.record import Cost, TrialRecord
 from pytest_aecbench.ledger.store import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Attempt", "attempts", "begin", "end", "enter", "is_quiet", "recover"]
+__all__ = ["Attempt", "attempts", "begin", "end", "enter", "is_quiet", "recover", "spend"]
 
 # Starts with a dot, so that no reader of the ledger takes it for a record. It holds lines: who
-# runs the attempt, the record to keep should that process die, and each phase that was entered.
+# runs the attempt, the record to keep should that process die, each phase that was entered, and as
+# JSON the cost after each call to a model.
 _SUFFIX = ".running"
 
 
@@ -49,13 +50,22 @@ def begin(ledger_root: Path, record: TrialRecord) -> None:
 
 def enter(ledger_root: Path, experiment_id: str, trial_id: str, phase: str) -> None:
     """Note the phase that an attempt has come to."""
+    _add(_note(ledger_root, experiment_id, trial_id), phase)
+
+
+def spend(ledger_root: Path, experiment_id: str, trial_id: str, cost: Cost) -> None:
+    """Note what an attempt has cost so far."""
+    _add(_note(ledger_root, experiment_id, trial_id), cost.model_dump_json())
+
+
+def _add(note: Path, line: str) -> None:
     # What is shown of it is not worth failing for, nor is an attempt that is not noted at all.
     with suppress(OSError):
-        note = os.open(_note(ledger_root, experiment_id, trial_id), os.O_WRONLY | os.O_APPEND)
+        file = os.open(note, os.O_WRONLY | os.O_APPEND)
         try:
-            os.write(note, f"{phase}\n".encode())
+            os.write(file, f"{line}\n".encode())
         finally:
-            os.close(note)
+            os.close(file)
 
 
 def end(ledger_root: Path, experiment_id: str, trial_id: str) -> None:
@@ -72,10 +82,10 @@ def attempts(ledger_root: Path, experiment_id: str, run_id: str) -> list[Attempt
             if not entry.name.endswith(_SUFFIX):
                 continue
             with suppress(OSError, ValueError, LookupError):  # being written, or gone by now
-                _, data, *phases = Path(entry).read_bytes().splitlines()
+                _, data, *lines = Path(entry).read_bytes().splitlines()
                 record = json.loads(data)
                 if record["run_id"] == run_id:
-                    found.append(_attempt(record, phases[-1].decode()))
+                    found.append(_attempt(record, _phase(lines)))
     return sorted(found, key=lambda attempt: attempt.started_at)
 
 
@@ -99,15 +109,15 @@ def recover(
     recovered = []
     for note in _notes(ledger_root):
         try:
-            labels, data, *phases = note.read_bytes().splitlines()
+            labels, data, *lines = note.read_bytes().splitlines()
             owner = Owner.from_labels(json.loads(labels))
             record = TrialRecord.from_json(data)
-            phase = phases[-1].decode()
+            phase, cost = _phase(lines), _cost(lines)
         except (OSError, ValueError, LookupError, LedgerError):
             continue  # being written, or gone by now
         if owner is None or not owner.is_dead():
             continue
-        record = _ended(record, phase, interrupted=interrupted)
+        record = _ended(record, phase, cost, interrupted=interrupted)
         if dry_run:
             recovered.append(record)
             continue
@@ -136,8 +146,22 @@ def _notes(ledger_root: Path) -> Iterator[Path]:
         yield from sorted((ledger_root / experiment).glob(f".*{_SUFFIX}"))
 
 
-def _ended(record: TrialRecord, phase: str, *, interrupted: bool) -> TrialRecord:
+def _phase(lines: list[bytes]) -> str:
+    return [line for line in lines if not line.startswith(b"{")][-1].decode()
+
+
+def _cost(lines: list[bytes]) -> Cost:
+    """Return the last cost that was noted whole."""
+    for line in reversed(lines):
+        if line.startswith(b"{"):
+            with suppress(ValueError):
+                return Cost.model_validate_json(line)
+    return Cost()
+
+
+def _ended(record: TrialRecord, phase: str, cost: Cost, *, interrupted: bool) -> TrialRecord:
     data = record.model_dump(mode="json")
+    data["cost"] = cost.model_dump(mode="json")
     data["evaluation"]["error"]["phase"] = phase
     if interrupted:
         data["evaluation"]["validity"] = "interrupted"

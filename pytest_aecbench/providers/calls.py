@@ -22,6 +22,8 @@ from pytest_aecbench.providers.budget import Budget
 from pytest_aecbench.text import encodable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_aecbench.providers.cache import ReplyCache
     from pytest_aecbench.providers.clock import Clock
     from pytest_aecbench.providers.prices import Tariff
@@ -69,6 +71,7 @@ class Meter:
     counted_tokens: int = 0
     counted_usd: float = 0.0
     unpriced: bool = False
+    on_call: Callable[[Meter], object] | None = None  # told after each call
 
     def add(self, call: Call, tariff: Tariff | None) -> None:
         """Add a call that was answered."""
@@ -84,6 +87,8 @@ class Meter:
             self.unpriced = self.unpriced or usd is None
         # One call of unknown price makes the sum unknown.
         self.cost_usd = None if self.unpriced else (self.cost_usd or 0.0) + (call.cost_usd or 0.0)
+        if self.on_call is not None:
+            self.on_call(self)
 
 
 class Caller:

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, cast
 
 from pytest_aecbench import __version__
+from pytest_aecbench.agents import AgentResult
 from pytest_aecbench.errors import classify
 from pytest_aecbench.host import runs
 from pytest_aecbench.host.files import files_below
@@ -34,9 +35,11 @@ from pytest_aecbench.ledger.store import Ledger
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from pytest_aecbench.providers.calls import Meter
+    from pytest_aecbench.settings.model import Settings
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["begin", "forget", "keep"]
+__all__ = ["begin", "forget", "keep", "note_cost", "recover"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
@@ -60,6 +63,26 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
     if trial.settings.max_cost_usd is not None:
         runs.add_cost(trial.settings.run_id, record.cost.usd)
     return record
+
+
+def note_cost(trial: Trial, meter: Meter) -> None:
+    """Note what the attempt has cost so far, for the record of one whose process dies."""
+    cost = _cost(AgentResult.metered(meter, status="failed"))
+    settings = trial.settings
+    journal.spend(settings.ledger_root, settings.experiment_id, trial.trial_id, cost)
+
+
+def recover(settings: Settings, *, interrupted: bool = False) -> list[TrialRecord]:
+    """Keep the records of attempts whose process is dead, and return them.
+
+    ``interrupted`` says that these processes were told to end.
+    """
+    recovered = journal.recover(settings.ledger_root, interrupted=interrupted)
+    if settings.max_cost_usd is not None:
+        for record in recovered:
+            if record.run_id == settings.run_id:
+                runs.add_cost(settings.run_id, record.cost.usd)
+    return recovered
 
 
 def forget(trial: Trial) -> None:
@@ -117,7 +140,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
             model_wait=trial.agent_result.waited_sec if trial.agent_result else None,
             **trial.timing,
         ),
-        cost=_cost(trial),
+        cost=_cost(trial.agent_result),
         completeness="complete" if trial.collected else "partial",
         warnings=tuple(trial.warnings),
         harness_version=__version__,
@@ -224,8 +247,7 @@ def _agent_outcome(trial: Trial) -> AgentOutcome | None:
     )
 
 
-def _cost(trial: Trial) -> Cost:
-    result = trial.agent_result
+def _cost(result: AgentResult | None) -> Cost:
     if result is None:
         return Cost()
     usage = result.usage

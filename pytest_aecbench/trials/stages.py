@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,9 @@ from pytest_aecbench.errors import (
     SandboxBroken,
     TransferError,
 )
+from pytest_aecbench.providers.calls import Meter
 from pytest_aecbench.tasks.layering import write_layered
+from pytest_aecbench.trials.record import note_cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -204,6 +207,7 @@ def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None
     settings = trial.settings
     return AgentContext(
         Trajectory(trial.agent_dir, trial.scrubber, follow),
+        Meter(on_call=partial(note_cost, trial)),
         repetition=trial.repetition,
         cache_dir=settings.cache_calls,
         prices=settings.prices,

@@ -457,6 +457,33 @@ def test_a_cost_limit_needs_a_known_price(project: Project) -> None:
     assert project.record()["cost"]["price_source"] == "own"
 
 
+def test_money_that_a_killed_worker_spent_is_on_record_and_counts(project: Project) -> None:
+    for name in ("civil/a", "civil/b", "civil/c"):
+        project.task(name)
+    project.pytester.makeconftest(
+        """
+        import os
+        from pytest_aecbench.backends.local import LocalBackend
+
+        class Deadly(LocalBackend):
+            def execute_trial(self, *, handle, request):
+                if "die now" in request.command:
+                    os.kill(os.getpid(), 9)
+                return super().execute_trial(handle=handle, request=request)
+
+        def pytest_aecbench_make_backend(config, name):
+            return Deadly()
+        """
+    )
+    model = write_script(project, LOOK, reply("", call("bash", command="die now")))
+    once = 2 * (1000 * PRICE["input"] + 100 * PRICE["output"]) / 1e6
+    project.run(f"--aec-agent=a=tool_loop:{model}", "-n1", f"--aec-max-cost={1.5 * once}")
+    costs = [record["cost"] for record in project.records()]
+    assert [(cost["calls"], cost["tokens_in"]) for cost in costs] == [(2, 2000)] * 2
+    assert [cost["usd"] for cost in costs] == pytest.approx([once] * 2)
+    assert {record["evaluation"]["validity"] for record in project.records()} == {"crashed"}
+
+
 def test_another_script_is_another_trial(project: Project) -> None:
     project.task()
     model = write_script(project, *SOLVED)

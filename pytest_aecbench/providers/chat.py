@@ -18,12 +18,14 @@ from pytest_aecbench.providers.replies import (
     tool_call,
     why_stopped,
 )
+from pytest_aecbench.text import shortened
 
 if TYPE_CHECKING:
-    from pytest_aecbench.providers import ModelRequest, Part, Stop, ToolCall
+    from pytest_aecbench.providers import ModelRequest, Part, Stop, ToolCall, ToolSpec
 
-__all__ = ["parameters", "picture", "reply", "token_usage"]
+__all__ = ["described", "parameters", "picture", "reply", "token_usage"]
 
+_MAX_DESCRIPTION = 1024
 _STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refusal"}
 
 
@@ -42,7 +44,7 @@ def parameters(model: str, request: ModelRequest) -> dict[str, Any]:
                 "type": "function",
                 "function": {
                     "name": tool.name,
-                    "description": tool.description,
+                    "description": described(tool),
                     "parameters": dict(tool.parameters),
                 },
             }
@@ -50,6 +52,11 @@ def parameters(model: str, request: ModelRequest) -> dict[str, Any]:
         ]
     given = {name: value for name, value in optional.items() if value is not None}
     return {"model": model, "messages": messages, **given}
+
+
+def described(tool: ToolSpec) -> str:
+    """Return a tool's description at the length that OpenAI takes; longer ones are refused."""
+    return shortened(tool.description, _MAX_DESCRIPTION)
 
 
 def _messages(message: Message) -> Iterator[dict[str, Any]]:

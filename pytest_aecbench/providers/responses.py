@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.providers import Image, Message, ModelReply, Text, ToolCall, ToolResult
-from pytest_aecbench.providers.chat import picture, token_usage
+from pytest_aecbench.providers.chat import described, picture, token_usage
 from pytest_aecbench.providers.replies import (
     as_object,
     identifier,
@@ -41,7 +41,7 @@ def parameters(model: str, request: ModelRequest, *, reasons: bool) -> dict[str,
             {
                 "type": "function",
                 "name": tool.name,
-                "description": tool.description,
+                "description": described(tool),
                 "parameters": dict(tool.parameters),
                 "strict": False,
             }

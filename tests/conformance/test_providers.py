@@ -8,6 +8,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import urlopen
@@ -160,6 +161,14 @@ def test_a_reply_survives_being_stored_as_json(server: ModelServer, way: Way) ->
     messages = (*request.messages, stored, Message("user", (ToolResult(call.call_id, ()),)))
     again = ModelRequest(messages, None, request.tools, max_tokens=way.max_tokens)
     assert model.complete(again, timeout_sec=30).message.text == "done"
+
+
+@every_way
+def test_a_tool_may_have_a_long_description(server: ModelServer, way: Way) -> None:
+    request = opening(way)
+    tools = tuple(replace(tool, description="Very long. " * 500) for tool in request.tools)
+    reply = model_at(server, way).complete(replace(request, tools=tools), timeout_sec=30)
+    assert reply.message.text == "done"
 
 
 @every_way

@@ -61,8 +61,14 @@ def check_chat(body: Any, script: tuple[Turn, ...]) -> None:
     for tool in body.get("tools", ()):
         keys(tool, "tools", ("type", "function"))
         function = keys(tool["function"], "tools", ("name", "parameters"), ("description",))
+        _check_description(function)
         check_schema(function["name"], function["parameters"])
     _check_messages(body["messages"])
+
+
+def _check_description(tool: Mapping[str, Any]) -> None:
+    length = len(tool.get("description", ""))
+    require(length <= 1024, f"string too long: maximum length 1024, but got {length} instead")
 
 
 def _check_messages(messages: Any) -> None:
@@ -190,6 +196,7 @@ def check_responses(body: Any, script: tuple[Turn, ...]) -> None:
         require("temperature" not in body, "Unsupported parameter: 'temperature'")
     for tool in body.get("tools", ()):
         keys(tool, "tools", ("type", "name", "parameters", "strict"), ("description",))
+        _check_description(tool)
         check_schema(tool["name"], tool["parameters"])
         require(tool["strict"] is False, "strict: schemas must name additionalProperties")
     items = body["input"]

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import replace
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from urllib.request import urlopen
 

@@ -38,12 +38,13 @@ def pytest_runtest_makereport(
     if known and not report.skipped:
         try:
             with state_of(item.config).interrupts.held_back():
-                _keep(item, call)
+                _keep(item, call, report)
         except LedgerError as error:
-            _stop(item, report, error)
-        else:
-            if isinstance(item.error, LedgerError):
-                _stop(item, report, item.error)
+            item.error = error
+        if isinstance(item.error, LedgerError):
+            _show_as_error(report, item.error)
+            # Stop before more is spent on results that cannot be kept.
+            item.session.shouldstop = f"aec: {item.error}"
     if report.skipped or (call.when == "teardown" and item.trial.kept):
         from pytest_aecbench.trials.record import forget
 
@@ -114,10 +115,10 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
     runs.end(settings_of(config).run_id)
 
 
-def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
+def _keep(item: TrialItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     # Imported here because a run without trials must not pay for pydantic.
     from pytest_aecbench.reports.results import TrialResult
-    from pytest_aecbench.trials.record import keep
+    from pytest_aecbench.trials.record import keep, keep_failure
 
     trial = item.trial
     assert trial is not None
@@ -125,7 +126,14 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
     if trial.reward is not None and isinstance(error, pytest.fail.Exception):
         error = None  # the sentence on a reward that is too low
     item.error = error
-    record = item.reused or keep(trial, error)
+    try:
+        record = item.reused or keep(trial, error)
+    except LedgerError:
+        raise
+    except Exception as broken:  # noqa: BLE001  (the trial's files may have become anything)
+        item.error = broken
+        _show_as_error(report, broken)
+        record = keep_failure(trial, broken)
     item.user_properties.extend(properties(record))
     result = TrialResult.from_record(record)
     if result.reward is not None:  # by today's threshold, also where it is reused
@@ -133,10 +141,10 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None]) -> None:
     item.result = result.to_dict()
 
 
-def _stop(item: TrialItem, report: pytest.TestReport, error: LedgerError) -> None:
-    """Stop before more is spent on results that cannot be kept."""
-    report.outcome, report.longrepr = "failed", f"LedgerError: {error}"
-    item.session.shouldstop = f"aec: {error}"
+def _show_as_error(report: pytest.TestReport, error: Exception) -> None:
+    """Show an error in keeping a record as one of the infrastructure, also to JUnit."""
+    report.when = "setup"  # in the call it would be a failure
+    report.outcome, report.longrepr = "failed", f"{type(error).__name__}: {error}"
 
 
 def _scrub(report: pytest.TestReport, scrubber: Scrubber) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "content_digest",
     "context_digest",
     "directory_digest",
+    "entries_below",
     "file_digests",
     "file_header",
     "is_ignored",
@@ -131,12 +132,14 @@ def _contents(
     path: Path, kind: Callable[[os.DirEntry[str]], str], *, directories: bool = False
 ) -> Iterator[tuple[str, str, bytes]]:
     """Yield each file's kind, path and content, in the order of the digest."""
-    found = [one for one in _entries(path) if directories or not one[0].endswith("/")]
+    found = [one for one in entries_below(path) if directories or not one[0].endswith("/")]
     for name, entry in sorted(found, key=lambda one: _bytes(one[0])):
         yield kind(entry), name, _content(entry)
 
 
-def _entries(directory: str | Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+def entries_below(
+    directory: str | Path, prefix: str = ""
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield everything below, by the path it has in the digest; that of a directory ends with /."""
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -145,7 +148,7 @@ def _entries(directory: str | Path, prefix: str = "") -> Iterator[tuple[str, os.
             name = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
                 yield f"{name}/", entry
-                yield from _entries(entry.path, f"{name}/")
+                yield from entries_below(entry.path, f"{name}/")
             else:
                 yield name, entry
 

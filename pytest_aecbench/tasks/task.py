@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_aecbench.errors import BuildError, TaskError
 from pytest_aecbench.host.files import read_text, shown_path
-from pytest_aecbench.tasks.digest import is_ignored, task_digest
+from pytest_aecbench.tasks.digest import entries_below, is_ignored, task_digest
 from pytest_aecbench.tasks.dockerfile import WORKSPACE, read_dockerfile, working_directory
 from pytest_aecbench.tasks.supplied import supplied_files
 from pytest_aecbench.tasks.tools import (
@@ -277,6 +277,14 @@ class Task:
         target and are not followed; empty directories do not count.
         """
         return task_digest(self.path)
+
+    def changed_since(self, timestamp: float) -> list[str]:
+        """Return the files and directories that were changed after a time."""
+        return sorted(
+            name
+            for name, entry in entries_below(self.path)
+            if entry.stat(follow_symlinks=False).st_ctime > timestamp
+        )
 
 
 def named_output(instruction: str) -> PurePosixPath:

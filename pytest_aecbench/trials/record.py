@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.settings.model import Settings
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["begin", "forget", "keep", "note_cost", "recover"]
+__all__ = ["begin", "forget", "keep", "keep_failure", "note_cost", "recover"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
@@ -48,7 +48,8 @@ MAX_EXCERPT_CHARS = 2000
 
 def begin(trial: Trial) -> None:
     """Note that the attempt is under way, so that it leaves a record even if this process dies."""
-    journal.begin(trial.settings.ledger_root, _scrubbed(trial, _record(trial, _crashed(trial))))
+    trial.begun = _scrubbed(trial, _record(trial, _crashed(trial)))
+    journal.begin(trial.settings.ledger_root, trial.begun)
 
 
 def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
@@ -63,6 +64,17 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
     if trial.settings.max_cost_usd is not None:
         runs.add_cost(trial.settings.run_id, record.cost.usd)
     return record
+
+
+def keep_failure(trial: Trial, error: Exception) -> TrialRecord:
+    """Write a record that says why no better one could be made, and return it."""
+    assert trial.begun is not None
+    failed = _scrubbed(
+        trial, trial.begun.model_copy(update={"evaluation": _evaluation(trial, error)})
+    )
+    Ledger(trial.settings.ledger_root).append(failed)
+    trial.kept = True
+    return failed
 
 
 def note_cost(trial: Trial, meter: Meter) -> None:
@@ -169,7 +181,7 @@ def _evaluated(trial: Trial) -> Evaluated | None:
 def _inputs(trial: Trial) -> Inputs:
     """Return what the agent was given, which may have been long ago, and what applies now."""
     inputs = Inputs(
-        instruction_sha256=trial.task.instruction_sha256,
+        instruction_sha256=trial.instruction_sha256,
         agent_timeout_sec=trial.agent_timeout_sec,
         verifier_timeout_sec=trial.verifier_timeout_sec,
         build_timeout_sec=trial.task.config.environment.build_timeout_sec,
@@ -270,7 +282,7 @@ def _outputs(trial: Trial) -> Outputs:
         trial.warnings.append(f"outputs.files names {MAX_FILES_NAMED} of {len(files)} files")
     return Outputs(
         files=tuple(OutputFile(path=path, size=size) for path, size in files[:MAX_FILES_NAMED]),
-        output_path=str(trial.task.output_path),
+        output_path=str(trial.output_path),
         output_excerpt=_excerpt(trial),
         jobs_dir=os.path.relpath(trial.directory, trial.settings.root),
     )
@@ -278,7 +290,7 @@ def _outputs(trial: Trial) -> Outputs:
 
 def _excerpt(trial: Trial) -> str | None:
     """Return the start of the output file, never through a link that the agent made."""
-    below = trial.task.output_below_workdir()
+    below = trial.output_below_workdir
     if below is None:
         return None
     path = trial.workspace_dir / below

@@ -15,7 +15,7 @@ from pytest_aecbench.ledger.identity import trial_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from pathlib import Path, PurePosixPath
 
     from pytest_aecbench.agents import AgentResult
     from pytest_aecbench.agents.spec import AgentSpec
@@ -33,6 +33,7 @@ __all__ = ["MARGIN_SEC", "Trial"]
 
 # For set-up and transfers, which have no deadline of their own.
 MARGIN_SEC = 600.0
+_MAX_CHANGED = 5
 
 
 @dataclass
@@ -58,6 +59,7 @@ class Trial:
     spare: SpareSandbox | None = None  # the verifier's, before it is used
     reward: Reward | None = None
     collected: bool = False
+    begun: TrialRecord | None = None  # the record to keep should no other be possible
     kept: bool = False
     broken: str | None = None  # the way in which the agent made its sandbox or work unusable
     is_in_doubt: bool = False  # the agent or the backend is to blame for the error
@@ -69,6 +71,34 @@ class Trial:
     def digest(self) -> str:
         """The digest of the task's files when the attempt began."""
         return self.task.digest
+
+    @cached_property
+    def instruction_sha256(self) -> str:
+        """The digest of the prompt when the attempt began."""
+        return self.task.instruction_sha256
+
+    @cached_property
+    def output_path(self) -> PurePosixPath:
+        """The file that the agent was asked for when the attempt began."""
+        return self.task.output_path
+
+    @cached_property
+    def output_below_workdir(self) -> PurePosixPath | None:
+        """That file's path in the collected workspace; None if it is elsewhere."""
+        return self.task.output_below_workdir()
+
+    def check_unchanged(self) -> None:
+        """Raise TaskError if the task's files are not those that the attempt began with.
+
+        Otherwise the record would name a task that was not solved, or not verified.
+        """
+        if self.task.digest == self.digest:
+            return
+        changed = self.task.changed_since(self.started_at.timestamp())
+        what = ", ".join(changed[:_MAX_CHANGED]) or "a file"
+        raise TaskError(
+            f"{self.task.path}: {what} changed while the trial ran; run the trial again"
+        )
 
     @property
     def key(self) -> str:

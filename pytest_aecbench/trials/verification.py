@@ -274,6 +274,7 @@ def _keep_all(trial: Trial, sandbox: Sandbox) -> str:
 def _run_verifier(trial: Trial, sandbox: Sandbox, uploads: Mapping[str, Path]) -> None:
     task = trial.task
     empty = _empty(trial.directory / "empty")
+    trial.check_unchanged()
     with trial.timed("verify"):
         trial.verification = sandbox.execute(
             task.verifier_command,
@@ -284,6 +285,7 @@ def _run_verifier(trial: Trial, sandbox: Sandbox, uploads: Mapping[str, Path]) -
         )
     with transferring(empty):
         empty.rmdir()
+    trial.check_unchanged()  # nor during the upload
 
 
 def _empty(directory: Path) -> Path:

@@ -170,7 +170,7 @@ def test_a_ledger_that_breaks_in_the_middle_stops_the_run(project: Project) -> N
         """
     )
     result = project.run()
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(errors=1)
     assert "LedgerError: " in result.stdout.str()
     assert len(list((project.path / "jobs").glob("*/*/workspace"))) == 1
 

@@ -119,6 +119,8 @@ def worker_of(project: Project) -> int:
 class BlockedRun:
     """A run of three tasks whose first trial to come to a phase stays there."""
 
+    before: tuple[str, ...] = ()
+
     def __init__(self, project: Project, block: str, *arguments: str, mode: str = "auto") -> None:
         self.project = project
         self.path = project.path
@@ -132,9 +134,9 @@ class BlockedRun:
         self.pid = self._process.pid
 
     def _start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "pytest", "tasks", "--aec-backend=blocking", *arguments]
+        argv = [*self.before, sys.executable, "-m", "pytest", "tasks", "--aec-backend=blocking"]
         return subprocess.Popen(
-            [*argv, "-p", "no:cacheprovider"],
+            [*argv, *arguments, "-p", "no:cacheprovider"],
             cwd=self.path,
             env={
                 **os.environ,
@@ -211,3 +213,13 @@ class BlockedRun:
         found += map(str, self.path.glob("artefacts/ledger/*/.*"))
         found += map(str, (self.path / "tmp").glob("aecbench-*/homes/*"))
         return found
+
+
+class TerminalRun(BlockedRun):
+    """A blocked run in a terminal of its own."""
+
+    before = (sys.executable, "-c", "import pty, sys; pty.spawn(sys.argv[1:])")
+
+    def close_terminal(self) -> None:
+        self._process.kill()
+        self._process.communicate()

@@ -1,4 +1,4 @@
-"""Interrupts: on a first SIGINT or SIGTERM the run ends in good order, on a second at once."""
+"""Interrupts: on a first SIGINT, SIGTERM or SIGHUP a run ends in order, on a second at once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ __all__ = ["Interrupts"]
 _SIGNALS: dict[signal.Signals, Any] = {  # with Python's own handlers
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,  # a closed terminal; nohup has it ignored
 }
 _INTERRUPTED = 2  # pytest's exit code for an interrupted run
 _HURRIED = b"\naec: stopped at once; the next run records the unfinished trials\n"
 
 
 class Interrupts:
-    """SIGINT and SIGTERM, which have the same effect.
+    """SIGINT, SIGTERM and SIGHUP, which have the same effect.
 
     A worker handles only the first, because its controller receives every Ctrl-C too and kills
     the worker at the second. A controller runs its ``last_acts`` before it exits at once.

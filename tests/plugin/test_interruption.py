@@ -9,12 +9,12 @@ import pytest
 
 from tests.costs import at_night
 from tests.project import Project
-from tests.stopping import PHASES, BlockedRun, wait_until
+from tests.stopping import PHASES, BlockedRun, TerminalRun, wait_until
 
 pytestmark = pytest.mark.slow
 
 # Both are taken alike: by day each is tried in some of the ways.
-SIGNALS = [signal.SIGINT, at_night(signal.SIGTERM)]
+SIGNALS = [signal.SIGINT, at_night(signal.SIGTERM), at_night(signal.SIGHUP)]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -43,6 +43,18 @@ def test_a_stopped_run_leaves_a_record_and_nothing_else(
     assert "= aec: exp-" in output
     assert f"errors, not scored: interrupted {len(stopped)}" in output
     run.wait_until_nothing_is_left()
+
+
+@pytest.mark.parametrize("arguments", [(), at_night(("-n2",))], ids=["plain", "n2"])
+def test_a_terminal_that_is_closed_stops_the_run_in_good_order(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
+    run = TerminalRun(project, "agent", *arguments)
+    run.process_at("agent")
+    run.close_terminal()
+    run.wait_until_nothing_is_left()
+    assert "interrupted" in run.validities()
+    assert set(run.validities()) <= {"interrupted", "scored"}
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -9,7 +9,14 @@ import pytest
 
 from pytest_aecbench.plugin.evaluate import unique_names
 from pytest_aecbench.plugin.items import SandboxItem
-from pytest_aecbench.plugin.nodes import TaskDirectory, TaskFile, TaskTree, is_task
+from pytest_aecbench.plugin.nodes import (
+    NamelessDirectory,
+    TaskDirectory,
+    TaskFile,
+    TaskTree,
+    is_task,
+    is_utf8,
+)
 from pytest_aecbench.plugin.state import is_configured, is_worker, settings_of, state_of
 
 if TYPE_CHECKING:
@@ -27,15 +34,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Directory | None:
     """Take over task directories, and directories that hold some."""
     if is_task(os.fspath(path)):
-        return TaskDirectory.from_parent(parent, path=path)
+        return _named(TaskDirectory, path, parent)
     try:
         with os.scandir(path) as entries:
             holds_tasks = any(entry.is_dir() and is_task(entry.path) for entry in entries)
     except OSError:
         return None  # pytest itself says what is wrong with it
     if holds_tasks and not (path / "__init__.py").is_file():
-        return TaskTree.from_parent(parent, path=path)
+        return _named(TaskTree, path, parent)
     return None
+
+
+def _named(kind: type[pytest.Directory], path: Path, parent: pytest.Collector) -> pytest.Directory:
+    if not is_utf8(path.name):
+        return NamelessDirectory.at(path, parent)
+    node: pytest.Directory = kind.from_parent(parent, path=path)
+    return node
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

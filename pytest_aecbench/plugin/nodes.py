@@ -21,6 +21,7 @@ from pytest_aecbench.errors import TaskError
 from pytest_aecbench.plugin._pytest_internals import copied_item, mark, parametrised
 from pytest_aecbench.plugin.items import CheckItem, SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import is_first_worker, settings_of, state_of
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.tasks.task import Task
 
 __all__ = [
+    "NamelessDirectory",
     "TaskDirectory",
     "TaskFile",
     "TaskTree",
@@ -38,6 +40,7 @@ __all__ = [
     "is_check",
     "is_task",
     "is_trial",
+    "is_utf8",
     "needs_sandbox",
 ]
 
@@ -101,7 +104,7 @@ class TaskTree(pytest.Directory):
             if not named and (selected_only or is_ignored(path)):
                 continue
             is_plain = is_shareable and not named and not _is_file(entry.path, "conftest.py")
-            if is_plain and is_task(entry.path):
+            if is_plain and is_utf8(entry.name) and is_task(entry.path):
                 batch.append(path)
                 continue
             if batch:
@@ -187,6 +190,31 @@ class TaskDirectory(pytest.Directory):
         """Make the node of ``task.toml``."""
         file: TaskFile = TaskFile.from_parent(self, path=self.path / TASK_FILE)
         return file
+
+
+class NamelessDirectory(pytest.Directory):
+    """A task, or a directory with tasks, whose name is not UTF-8, so that ids cannot have it."""
+
+    @classmethod
+    def at(cls, path: Path, parent: pytest.Collector) -> NamelessDirectory:
+        """Make the node, under a name that can be shown."""
+        shown = printable(path.name)
+        node: NamelessDirectory = cls.from_parent(
+            parent, path=path, name=shown, nodeid=f"{parent.nodeid}/{shown}"
+        )
+        return node
+
+    def collect(self) -> Iterable[pytest.Collector]:
+        """Refuse the directory."""
+        raise self.CollectError(f"{self.nodeid}: the name is not UTF-8; rename the directory")
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether a file's name can be part of an id."""
+    try:
+        return name.isascii() or bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 class TaskFile(pytest.Module):

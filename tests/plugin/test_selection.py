@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import textwrap
 
 import pytest
@@ -245,3 +247,14 @@ def test_parameters_that_depend_on_the_task_are_worked_out_for_each(anyhow: Proj
         "    metafunc.parametrize('extra', range(times))\n"
     )
     anyhow.run().assert_outcomes(passed=3)
+
+
+def test_names_that_are_not_utf_8_are_refused_in_one_line_each(project: Project) -> None:
+    project.task("civil/good")
+    good = project.path / "tasks/civil/good"
+    for name in (b"civil/\xff\xfe", b"civil/\xfe\xff", b"\xfe/good"):
+        shutil.copytree(good, project.path / "tasks" / os.fsdecode(name))
+    result = project.run("--continue-on-collection-errors")
+    result.assert_outcomes(passed=1, errors=3)
+    assert result.stdout.str().count("the name is not UTF-8; rename the directory") >= 3
+    assert "Traceback" not in result.stdout.str()

@@ -6,16 +6,17 @@ import json
 import os
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.host.files import read_regular
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.ledger.record import Cost, TrialRecord
 from pytest_aecbench.ledger.store import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["Attempt", "attempts", "begin", "end", "enter", "is_quiet", "recover", "spend"]
 
@@ -23,6 +24,7 @@ __all__ = ["Attempt", "attempts", "begin", "end", "enter", "is_quiet", "recover"
 # runs the attempt, the record to keep should that process die, each phase that was entered, and as
 # JSON the cost after each call to a model.
 _SUFFIX = ".running"
+_MAX_NOTE_BYTES = 1 << 26
 
 
 class Attempt(NamedTuple):
@@ -82,7 +84,7 @@ def attempts(ledger_root: Path, experiment_id: str, run_id: str) -> list[Attempt
             if not entry.name.endswith(_SUFFIX):
                 continue
             with suppress(OSError, ValueError, LookupError):  # being written, or gone by now
-                _, data, *lines = Path(entry).read_bytes().splitlines()
+                _, data, *lines = read_regular(entry.path, _MAX_NOTE_BYTES).splitlines()
                 record = json.loads(data)
                 if record["run_id"] == run_id:
                     found.append(_attempt(record, _phase(lines)))
@@ -109,7 +111,7 @@ def recover(
     recovered = []
     for note in _notes(ledger_root):
         try:
-            labels, data, *lines = note.read_bytes().splitlines()
+            labels, data, *lines = read_regular(note, _MAX_NOTE_BYTES).splitlines()
             owner = Owner.from_labels(json.loads(labels))
             record = TrialRecord.from_json(data)
             phase, cost = _phase(lines), _cost(lines)

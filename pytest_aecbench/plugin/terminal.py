@@ -10,6 +10,8 @@ from pytest_aecbench.plugin.state import is_worker, settings_of
 if TYPE_CHECKING:
     import pytest
 
+_INTERRUPTED = 2  # pytest's exit code
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Listen for results where they are shown, which is not in a worker."""
@@ -57,6 +59,8 @@ def pytest_terminal_summary(
     for line in summary_lines(trials, results.wall_sec):
         terminalreporter.write_line(line)
     terminalreporter.write_line(f"records in {shown_path(settings.experiment_ledger)}")
+    if exitstatus == _INTERRUPTED:
+        terminalreporter.write_line(f"--aec-resume={settings.experiment_id} runs what is left")
     if settings.keep != "none":
         _say_what_is_kept(terminalreporter)
 

@@ -153,10 +153,11 @@ class ResourceLimits(_Table):
 
     timeout_override: Annotated[
         float | None,
-        Field(gt=0, le=1e9, description="a number of seconds above 0, at most 1e9"),
+        Field(ge=0.001, le=1e9, description="a number of seconds from 0.001 to 1e9"),
     ] = None
     memory_mb: Annotated[
-        int | None, Field(gt=0, lt=2**53, description="a whole number of megabytes above 0")
+        int | None,
+        Field(gt=0, le=10**8, description="a whole number of megabytes from 1 to 100000000"),
     ] = None
     cpus: Annotated[float | None, Field(gt=0, le=1e6, description="a number above 0")] = None
     n_concurrent_trials: _Count = None
@@ -191,7 +192,9 @@ class ExperimentConfig(_Table):
         Field(min_length=1, description="a list of at least one agent"),
     ] = None
     compute: ComputeConfig = ComputeConfig()  # type: ignore[call-arg]  # mypy takes extra for a field
-    repetitions: _Count = None
+    repetitions: Annotated[
+        int | None, Field(ge=1, le=10_000, description="a whole number from 1 to 10000")
+    ] = None
     disable_verification: Annotated[bool | None, Field(description="true or false")] = None
 
 

@@ -142,7 +142,7 @@ TABLE = (
     Setting(
         "repetitions",
         "how often each agent attempts each task (default 1)",
-        "count",
+        "repetitions",
         1,
         option="--aec-repetitions",
         metavar="N",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS", "choice"]
 
+_MOST_REPETITIONS = 10_000
+
 
 def text(value: object, where: str) -> str:
     """Read any text."""
@@ -79,6 +81,14 @@ def checks(value: object, where: str) -> tuple[str, ...]:
 def count(value: object, where: str) -> int:
     """Read a whole number from 1."""
     return _whole_from(1, value, where)
+
+
+def repetitions(value: object, where: str) -> int:
+    """Read how often a trial is repeated, since each repetition is a test that is collected."""
+    number = count(value, where)
+    if number > _MOST_REPETITIONS:
+        raise SettingsError(f"{where}: {value!r} is not valid; use at most {_MOST_REPETITIONS}")
+    return number
 
 
 def whole(value: object, where: str) -> int:
@@ -146,6 +156,7 @@ CHECKS: dict[str, Callable[[object, str], object]] = {
         gate,
         positive,
         prices,
+        repetitions,
         seconds,
         share,
         text,

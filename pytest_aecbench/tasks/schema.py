@@ -39,12 +39,12 @@ __all__ = [
     "parse_config",
 ]
 
-# At most 1e9 seconds, because longer timeouts overflow in the standard library.
+# No command takes a millisecond, and longer timeouts than 1e9 overflow in the standard library.
 _Seconds = Annotated[
-    float, Field(gt=0, le=1e9, description="a number of seconds above 0, at most 1e9")
+    float, Field(ge=0.001, le=1e9, description="a number of seconds from 0.001 to 1e9")
 ]
 _Megabytes = Annotated[
-    int | None, Field(gt=0, lt=2**53, description="a whole number of megabytes above 0")
+    int | None, Field(gt=0, le=10**8, description="a whole number of megabytes from 1 to 100000000")
 ]
 _Text = Annotated[str | None, Field(pattern=r"\S", description="a string that is not blank")]
 _Texts = Annotated[
@@ -100,9 +100,7 @@ class VerifierConfig(_Table):
     user: _User = None
 
 
-_Delay = Annotated[
-    float, Field(ge=0, le=1e9, description="a number of seconds from 0, at most 1e9")
-]
+_Delay = Annotated[float, Field(ge=0, le=1e9, description="a number of seconds from 0 to 1e9")]
 
 
 class HealthcheckConfig(_Table):
@@ -178,7 +176,7 @@ class ToolConfig(_Table):
     ] = {}
     timeout_sec: Annotated[
         float | None,
-        Field(gt=0, le=1e9, description="a number of seconds above 0, at most 1e9"),
+        Field(ge=0.001, le=1e9, description="a number of seconds from 0.001 to 1e9"),
     ] = None
 
 

@@ -42,6 +42,7 @@ def test_a_stopped_run_leaves_a_record_and_nothing_else(
     assert set(run.validities()) <= {"interrupted", "scored"}
     assert "= aec: exp-" in output
     assert f"errors, not scored: interrupted {len(stopped)}" in output
+    assert f"--aec-resume={stopped[0]['experiment_id']} runs what is left" in output
     run.wait_until_nothing_is_left()
 
 
@@ -164,3 +165,11 @@ def test_a_trial_killed_in_its_teardown_is_not_tried_again(project: Project) -> 
     returncode, output = run.end()
     assert returncode == pytest.ExitCode.TESTS_FAILED, output
     assert run.validities() == ["scored"] * 3
+
+
+def test_a_note_that_is_a_pipe_does_not_block_a_run(project: Project) -> None:
+    project.task()
+    experiment = project.path / "artefacts/ledger/mine"
+    experiment.mkdir(parents=True)
+    os.mkfifo(experiment / ".x.running")
+    project.run().assert_outcomes(passed=1)

@@ -110,7 +110,7 @@ NAME = "use a name of at most 64 letters, digits, '_' and '-' that starts with a
         ),
         (
             "name = 'a'\ntimeout_sec = 0",
-            "0.timeout_sec: 0 is not valid; use a number of seconds above 0, at most 1e9",
+            "0.timeout_sec: 0 is not valid; use a number of seconds from 0.001 to 1e9",
         ),
         (
             "name = 'a'\nparameters = { type = 'array' }",

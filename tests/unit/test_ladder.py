@@ -198,6 +198,10 @@ def test_the_root_is_the_nearest_directory_upward_with_a_project_file(here: Path
             "agents.0.system_prompt_file: no.md: no such file or directory; add a readable file",
         ),
         ("repetitions: 0", "repetitions: 0 is not valid; use a whole number from 1"),
+        (
+            f"repetitions: {10**15}",
+            "repetitions: 1000000000000000 is not valid; use a whole number from 1 to",
+        ),
         ("repetitions: 1.5", "repetitions: 1.5 is not valid; use a whole number from 1"),
         ("repetitions: '2'", "repetitions: '2' is not valid; use a whole number from 1"),
         (
@@ -228,7 +232,7 @@ def test_every_problem_of_a_file_gets_its_line(here: Path) -> None:
         experiment(here, "repetitions: 0\nname: 1\n")
     assert str(caught.value).splitlines() == [
         "x.yaml: name: 1 is not valid; use a string that is not blank",
-        "x.yaml: repetitions: 0 is not valid; use a whole number from 1",
+        "x.yaml: repetitions: 0 is not valid; use a whole number from 1 to 10000",
     ]
 
 

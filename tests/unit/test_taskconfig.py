@@ -170,7 +170,7 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
         ),
         (
             "command = 'x'\ntimeout_sec = 0",
-            "healthcheck.timeout_sec: 0 is not valid; use a number of seconds above 0, at most 1e9",
+            "healthcheck.timeout_sec: 0 is not valid; use a number of seconds from 0.001 to 1e9",
         ),
     ],
 )
@@ -225,16 +225,22 @@ def test_network_mode_goes_before_allow_internet(text: str, internet: bool) -> N
 LIFECYCLES = "'active', 'deprecated', 'proposed', 'retired'"
 OWN_IMAGE = "leave it out and set verifier.environment_mode to one of 'separate', 'shared'"
 HOSTS = "leave it out and set environment.network_mode to one of 'no-network', 'public'"
-SECONDS = "use a number of seconds above 0, at most 1e9"
+SECONDS = "use a number of seconds from 0.001 to 1e9"
 STRING = "use a string that is not blank"
 STRINGS = "use an array of strings that are not blank"
-MEGABYTES = "use a whole number of megabytes above 0"
+MEGABYTES = "use a whole number of megabytes from 1 to 100000000"
 ENV = "use names of letters, digits and '_' with strings as values"
 
 
 @pytest.mark.parametrize(
     ("table", "line", "problem"),
     [
+        ("agent", "timeout_sec = 1e-9", f"agent.timeout_sec: 1e-09 is not valid; {SECONDS}"),
+        (
+            "environment",
+            f"memory_mb = {10**15}",
+            f"environment.memory_mb: {10**15} is not valid; {MEGABYTES}",
+        ),
         (
             "metadata",
             'difficulty = "eazy"',

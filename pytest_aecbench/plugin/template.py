@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.trials.reward import describe
+from pytest_aecbench.trials.sentence import explain
 
 if TYPE_CHECKING:
     from pytest_aecbench.agents.spec import AgentSpec
@@ -19,8 +19,7 @@ def trial(agent: AgentSpec, repetition: int, aec_trial: Trial, aec_reward: Rewar
     """Compare the reward with the threshold; everything before that happens in fixtures."""
     aec_trial.reward = aec_reward
     if aec_reward is not None and aec_reward.value < aec_trial.threshold:
-        sentence = describe(aec_reward, aec_trial.threshold, aec_trial.broken)
-        pytest.fail(sentence, pytrace=False)
+        pytest.fail(explain(aec_trial, aec_reward), pytrace=False)
 
 
 def check(check: str, aec_finding: Finding | None) -> None:

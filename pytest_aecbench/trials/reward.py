@@ -70,16 +70,15 @@ def read_reward(
         raise VerifierError(f"{script} ({ended}): {error}\n{_last_lines(output)}") from None
 
 
-def describe(reward: Reward, threshold: float, cause: str | None = None) -> str:
-    """Return in one line what was earned and what was needed, and a known cause."""
+def describe(reward: Reward, threshold: float) -> str:
+    """Return in one line what was earned and what was needed."""
     earned, needed = format_number(reward.value), format_number(threshold)
     if earned == needed and reward.value != threshold:
         earned, needed = f"{reward.value:.12g}", f"{threshold:.12g}"
     shown = [f"{_word(name)} {format_number(value)}" for name, value in reward.details.items()]
     if len(shown) > _SHOWN_DETAILS:
         shown[_SHOWN_DETAILS:] = [f"{len(shown) - _SHOWN_DETAILS} more"]
-    sentence = f"reward {earned}, needed {needed}" + (f" ({', '.join(shown)})" if shown else "")
-    return f"{sentence}; {printable(cause)}" if cause else sentence
+    return f"reward {earned}, needed {needed}" + (f" ({', '.join(shown)})" if shown else "")
 
 
 def format_number(number: float) -> str:

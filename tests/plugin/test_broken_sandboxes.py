@@ -62,7 +62,7 @@ def test_a_sandbox_that_is_lost_twice_is_scored_with_the_cause(anyhow: Project) 
     assert (second["evaluation"]["reward"], second["evaluation"]["cause"]) == (0, cause)
     assert second["agent_result"]["end"] == "sandbox_broken"
     (failure,) = ElementTree.parse(anyhow.path / "out.xml").iter("failure")
-    assert failure.get("message", "").endswith(cause)
+    assert failure.get("message", "").startswith(f"{cause}; ")
     properties = ElementTree.parse(anyhow.path / "out.xml").iter("property")
     assert ("aec.cause", cause) in {(one.get("name"), one.get("value")) for one in properties}
     assert cause in result.stdout.str()

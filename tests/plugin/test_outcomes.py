@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -258,3 +260,30 @@ def test_an_unexpected_exception_is_an_internal_error_shown_in_full(anyhow: Proj
     assert "ZeroDivisionError" in result.stdout.str()
     assert "return 1 / 0" in result.stdout.str()
     assert anyhow.record()["evaluation"]["error"]["cause"] == "internal"
+
+
+NOTHING = "no /workspace/output.jsonl written"
+
+
+@pytest.mark.parametrize(
+    ("command", "cause"),
+    [
+        ("python3 my_agent.py", f"agent exited with 2: *: can't open file * directory; {NOTHING}"),
+        ("no-such-agent", f"agent exited with 127: *: no-such-agent: command not found; {NOTHING}"),
+        ("exit 3", f"agent exited with 3; {NOTHING}"),
+        ("sleep 100", f"agent timed out after 1 s; {NOTHING}"),
+        ("true", NOTHING),
+        ("echo '{}' > output.jsonl; exit 4", "agent exited with 4"),
+    ],
+)
+def test_a_trial_that_fails_says_first_what_the_agent_did(
+    anyhow: Project, command: str, cause: str
+) -> None:
+    anyhow.task(toml="[agent]\ntimeout_sec = 1\n")
+    result = anyhow.run(f"--aec-agent=command:{command}", "--junitxml=out.xml")
+    result.assert_outcomes(failed=1)
+    files = anyhow.record()["outputs"]["jobs_dir"]
+    sentence = f"{cause}; reward 0, needed 1 (current_a 0, power_w 0); files in {files}"
+    result.stdout.fnmatch_lines([sentence])
+    (failure,) = ET.parse(anyhow.path / "out.xml").iter("failure")
+    assert fnmatch.fnmatch(failure.get("message") or "", sentence)

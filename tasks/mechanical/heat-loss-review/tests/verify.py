@@ -69,7 +69,7 @@ class Corrections(Field):
     """Pairs of a wrong line and its right result; each for another line cancels one."""
 
     expected = [[line, value] for line, value in RIGHT.items()]
-    tolerance = "±1"
+    tolerance = "results within 1"
 
     def judge(self, value: object) -> Verdict:
         """Count right pairs and those of lines that are not wrong."""

@@ -1,4 +1,4 @@
-"""Recalculate each line by the basis, once from the sheet's own results and once from right ones."""
+"""Recalculate each line by the basis, from the sheet's own results and from right ones."""
 
 import csv
 import json

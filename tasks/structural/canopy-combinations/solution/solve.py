@@ -41,7 +41,8 @@ def combinations(relief):
             factors = {
                 name: 1.5 if name == lead else 1.5 * PSI[kinds[name]][0] for name in chosen
             }
-            for own, panels, block in itertools.product((1.35, relief), (1.35, 0.0), (1.35, relief)):
+            either = (1.35, relief)
+            for own, panels, block in itertools.product(either, (1.35, 0.0), either):
                 yield lead, {"G1": own, "G2": panels, **factors}, block
         if not any(kinds[name] == "thermal" for name in chosen):
             factors = {name: PSI[kinds[name]][2] for name in chosen}

@@ -26,8 +26,9 @@ def flow(node):
 
 def suits(stretch, pipe):
     speed = flow(stretch["to"]) / (math.pi * (float(pipe["bore_mm"]) / 2000) ** 2)
-    ends = [LEVEL - float(nodes[n]["ground_m"]) for n in (stretch["from"], stretch["to"]) if n != "R"]
-    bears = 1.15 * max(ends) <= 10 * int(pipe["class"])
+    ends = [end for end in (stretch["from"], stretch["to"]) if end != "R"]
+    at_rest = max(LEVEL - float(nodes[end]["ground_m"]) for end in ends)
+    bears = 1.15 * at_rest <= 10 * int(pipe["class"])
     return 0.5 <= speed <= 1.8 and bears and (not stretch["remark"] or pipe["class"] == "8")
 
 

@@ -8,7 +8,7 @@ from collections import namedtuple
 Statement = namedtuple("Statement", "rank order value general", defaults=(False,))
 
 INSTRUCTION, ADDENDUM, PARTICULAR, DRAWING, SCHEDULE, STANDARD = range(6)
-SETTLED_BY_ORDER = {"fire resistance": False, "imposed load": False}
+NOT_SETTLED_BY_ORDER = ("fire resistance", "imposed load")
 NUMBERS = {"two": 2, "three": 3, "four": 4}
 
 
@@ -110,7 +110,7 @@ def governing(row):
         stated = [one for one in stated if one.rank < rank]
     if not all(one.general for one in stated):
         stated = [one for one in stated if not one.general]
-    if SETTLED_BY_ORDER.get(row["value asked for"], True) and stated:
+    if row["value asked for"] not in NOT_SETTLED_BY_ORDER and stated:
         first = min(one.rank for one in stated)
         stated = [one for one in stated if one.rank == first]
         latest = max(one.order for one in stated)

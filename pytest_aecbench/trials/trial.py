@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from contextlib import contextmanager, suppress
@@ -106,9 +107,10 @@ class Trial:
     @cached_property
     def scrubber(self) -> Scrubber:
         """Knows this machine's credentials and those that the task passes on."""
-        from pytest_aecbench.host.secrets import Scrubber, secrets_from
+        from pytest_aecbench.host.secrets import Scrubber, handed_over, secrets_from
 
         task, secrets = self.task, self.settings.secrets()
+        secrets.update(handed_over(task.variables, os.environ))
         for env in (task.environment_env, task.verifier_env, task.solution_env):
             with suppress(TaskError):  # a variable that is not set is said where it is needed
                 secrets.update(secrets_from(env()))

@@ -38,7 +38,7 @@ class Scrubber:
     def text(self, text: str) -> str:
         """Return ``text`` without secrets."""
         data = _encode(text)
-        found = self.search.find(data)
+        found = self.search.find(data, has_dots=True)
         return _with_labels(data, found) if found else text
 
     def json(self, value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,11 +21,11 @@ __all__ = ["Search", "Span", "replaced"]
 # the characters of a secret that lies across two of them.
 _WINDOW = 1 << 20
 _ROOM = 4096
-_BLOCK = 256
+_BLOCK = 32
 
 # ``CUT`` stands for the middle of an over-long output, which may cut a secret in two. A part with
-# fewer characters than ``_SHORTEST_PART`` reveals nothing. Dots also stand for something left out,
-# but people write the beginning of a key with dots when they explain what keys look like.
+# fewer characters than ``_SHORTEST_PART`` reveals nothing. In messages, dots stand for something
+# left out, but people also write the beginning of a key with dots to explain what keys look like.
 _CUT, _DOTS = re.compile(CUT.encode()), re.compile(rb"\.{3,}")
 _SHORTEST_PART, _SHORTEST_END = 4, 8
 
@@ -46,8 +47,13 @@ class Search:
             for form in forms(value):
                 labels.setdefault(form, label)
         self._forms = [(form.needle, form, label) for form, label in labels.items()]
-        self._wholes = {form.whole: label for form, label in labels.items()}
-        self._pieces = _pieces(self._wholes)
+        self._wholes: dict[bytes, bytes] = {}
+        for form, label in labels.items():
+            self._wholes.setdefault(form.whole, label)
+        self._wholes_with: dict[bytes, set[bytes]] = defaultdict(set)
+        for whole in self._wholes:
+            for start in range(len(whole) - _SHORTEST_PART + 1):
+                self._wholes_with[whole[start : start + _SHORTEST_PART]].add(whole)
         self.reach = 2 * max(map(len, self._wholes), default=0) + _ROOM
 
     def __bool__(self) -> bool:
@@ -58,9 +64,16 @@ class Search:
         """The labels of the secrets, sorted."""
         return sorted({label.decode(errors="replace") for label in self._wholes.values()})
 
-    def find(self, data: bytes | mmap.mmap) -> list[Span]:
-        """Return the places of secrets, in order; overlapping ones are joined under one label."""
-        found = [*self._found(data), *self._found_at_cuts(data)] if self else []
+    def find(self, data: bytes | mmap.mmap, *, has_dots: bool = False) -> list[Span]:
+        """Return the places of secrets, in order; overlapping ones are joined under one label.
+
+        ``has_dots`` is for messages, in which dots may stand for a part of a secret.
+        """
+        if not self:
+            return []
+        found = [*self._found(data), *self._found_at_cuts(data)]
+        if has_dots:
+            found += self._found_at_dots(data)
         found.sort(key=lambda span: (span.start, -span.end))
         apart: list[Span] = []
         for span in found:
@@ -74,7 +87,7 @@ class Search:
         """Return the places in each piece; a secret may go on from one piece to the next."""
         starts = [0, *accumulate(len(piece) + 1 for piece in pieces)]
         places: list[list[Span]] = [[] for _ in pieces]
-        for span in self.find(b"\n".join(pieces)):
+        for span in self.find(b"\n".join(pieces), has_dots=True):
             index = bisect_right(starts, span.start) - 1
             while index < len(pieces) and starts[index] < span.end:
                 start = max(span.start - starts[index], 0)
@@ -89,7 +102,7 @@ class Search:
         raw = data[-self.reach :]
         folded = fold(raw)
         positions = _Positions(raw, folded)
-        sizes = (_shared(folded, whole) for whole in self._wholes)
+        sizes = (_shared(folded[1 - len(whole) :], whole) for whole in self._wholes)
         starts = [positions[len(folded) - size] for size in sizes if size]
         return len(data) - len(raw) + min(starts, default=len(raw))
 
@@ -123,6 +136,8 @@ class Search:
             for cut in _CUT.finditer(data):
                 yield from self._found_before(data, cut.start()).values()
                 yield from self._found_after(data, cut.end()).values()
+
+    def _found_at_dots(self, data: bytes | mmap.mmap) -> Iterator[Span]:
         for dots in _DOTS.finditer(data):
             before = self._found_before(data, dots.start())
             after = self._found_after(data, dots.end())
@@ -136,26 +151,28 @@ class Search:
     def _found_before(self, data: bytes | mmap.mmap, stop: int) -> dict[bytes, Span]:
         near = bytes(data[max(0, stop - 2 * _SHORTEST_PART) : stop])
         stop -= len(near) - len(near.rstrip(b"\r\n"))
-        if fold(near.rstrip(b"\r\n")[-_SHORTEST_PART:]) not in self._pieces:
+        candidates = self._wholes_with.get(fold(near.rstrip(b"\r\n")[-_SHORTEST_PART:]))
+        if not candidates:
             return {}
         raw = bytes(data[max(0, stop - self.reach) : stop])
         folded = fold(raw)
         positions = _Positions(raw, folded)
         return {
-            whole: Span(stop - len(raw) + positions[len(folded) - size], stop, label)
-            for whole, label in self._wholes.items()
+            whole: Span(stop - len(raw) + positions[len(folded) - size], stop, self._wholes[whole])
+            for whole in candidates
             if (size := _shared(folded, whole))
         }
 
     def _found_after(self, data: bytes | mmap.mmap, start: int) -> dict[bytes, Span]:
-        if fold(bytes(data[start : start + _SHORTEST_PART])) not in self._pieces:
+        candidates = self._wholes_with.get(fold(bytes(data[start : start + _SHORTEST_PART])))
+        if not candidates:
             return {}
         raw = bytes(data[start : start + self.reach])
         folded = fold(raw)
         positions = _Positions(raw, folded)
         return {
-            whole: Span(start, start + positions[size - 1] + 1, label)
-            for whole, label in self._wholes.items()
+            whole: Span(start, start + positions[size - 1] + 1, self._wholes[whole])
+            for whole in candidates
             if (size := _shared(whole, folded))
         }
 
@@ -170,18 +187,12 @@ def replaced(data: bytes | mmap.mmap, spans: Iterable[Span]) -> Iterator[bytes]:
     yield bytes(data[position:])
 
 
-def _pieces(wholes: Iterable[bytes]) -> set[bytes]:
-    """Return all sequences of a few bytes in the forms."""
-    return {
-        whole[start : start + _SHORTEST_PART]
-        for whole in wholes
-        for start in range(len(whole) - _SHORTEST_PART + 1)
-    }
-
-
 def _extended(folded: bytes, form: Form, at: int) -> tuple[int, int]:
     """Return the place of as much of the form as is there around its needle."""
     whole, offset = form.whole, form.offset
+    start = at - offset
+    if start >= 0 and folded.startswith(whole, start):
+        return start, start + len(whole)
     before = 0
     while before < min(at, offset) and folded[at - before - 1] == whole[offset - before - 1]:
         before += 1

@@ -93,7 +93,10 @@ class Settings:
         private = {name: os.environ.get(name, "") for name in self.secret_names}
         options = [value for name, (value, _) in self.given.items() if name.startswith("compute:")]
         names = variables_in(options).union(*(agent.variables for agent in self.agents))
-        return secrets_from(os.environ, {**handed_over(names, os.environ), **private})
+        public = {self.backend, *(agent.model for agent in self.agents)}  # every record names them
+        handed = handed_over(names, os.environ).items()
+        added = {name: value for name, value in handed if value not in public}
+        return secrets_from(os.environ, {**added, **private})
 
     def on(self, backend: str) -> Settings:
         """Return these settings for another backend, with the options that belong to it."""

@@ -106,10 +106,10 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
     if is_worker(config):
         return
     from pytest_aecbench.host import runs
-    from pytest_aecbench.ledger import journal
+    from pytest_aecbench.trials.recovery import recover
 
     with suppress(LedgerError):  # said already, to each trial that could not be kept
-        journal.recover(settings_of(config).ledger_root, interrupted=interrupted)
+        recover(settings_of(config), interrupted=interrupted)
     if reap := getattr(backend, "reap", None):
         reap()
     runs.end(settings_of(config).run_id)

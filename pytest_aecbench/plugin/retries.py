@@ -63,11 +63,11 @@ def pytest_handlecrashitem(
     """Record a trial whose worker died, and run it again as often as any other trial."""
     if not needs_sandbox(crashitem):
         return
-    from pytest_aecbench.ledger import journal
+    from pytest_aecbench.trials.recovery import recover
 
     config: pytest.Config = sched.config
     with suppress(LedgerError):  # the run's other trials say so
-        journal.recover(settings_of(config).ledger_root)
+        recover(settings_of(config))
     if _has_reward(config, crashitem):
         return  # it died of what came after, so there is nothing to try again
     crashes = state_of(config).crashes

@@ -168,10 +168,10 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
     The plan, the order of trials and the experiment are fixed here, once for all workers.
     """
     from pytest_aecbench.host import runs
-    from pytest_aecbench.ledger import journal
     from pytest_aecbench.ledger.store import Ledger
     from pytest_aecbench.plugin.lookup import backend_of
     from pytest_aecbench.settings.experiment import experiment_yaml
+    from pytest_aecbench.trials.recovery import recover
 
     settings, state = settings_of(config), state_of(config)
     if reap := getattr(backend_of(config), "reap", None):
@@ -185,7 +185,7 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
         Ledger(settings.ledger_root).keep_experiment(settings.experiment_id, experiment)
         trials = [node_ids[number] for number in state.order if is_trial(node_ids[number])]
         _write_plan(settings, trials, state.reusable)
-    recovered = journal.recover(settings.ledger_root)
+    recovered = recover(settings)
     runs.begin(settings.run_id, settings.ledger_root)
     return len(recovered)
 

@@ -197,6 +197,28 @@ def test_a_variable_that_is_handed_over_leaks_by_no_path(
     assert "workspace/d-<GREETING>/<GREETING>.txt" in named
 
 
+def test_a_trial_whose_process_dies_leaves_no_secret_in_its_files(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(pytester, ("-n1",))
+    monkeypatch.setenv("GREETING", GREETING)
+    project.task(toml='[environment.env]\nG = "${GREETING}"\n', test_sh=TELLS)
+    project.pytester.makeconftest(
+        """
+        import os, pytest
+
+        @pytest.fixture
+        def aec_reward(aec_reward):
+            os.kill(os.getpid(), 9)
+        """
+    )
+    project.run(f"--aec-agent=a={SPREADS}").assert_outcomes(errors=1)
+    assert project.record()["evaluation"]["validity"] == "crashed"
+    (jobs,) = project.path.glob("jobs/*/*/")
+    assert (jobs / "workspace/d-<GREETING>").is_dir()
+    assert leaks(project.path) == []
+
+
 def test_what_is_handed_over_and_could_be_an_ordinary_word_is_left_alone(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

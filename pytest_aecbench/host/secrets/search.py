@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,11 +51,8 @@ class Search:
         self._wholes: dict[bytes, bytes] = {}
         for form, label in labels.items():
             self._wholes.setdefault(form.whole, label)
-        self._wholes_with: dict[bytes, set[bytes]] = defaultdict(set)
-        for whole in self._wholes:
-            for start in range(len(whole) - _SHORTEST_PART + 1):
-                self._wholes_with[whole[start : start + _SHORTEST_PART]].add(whole)
-        self.reach = 2 * max(map(len, self._wholes), default=0) + _ROOM
+        self._near = 2 * max(map(len, self._wholes), default=0)
+        self.reach = self._near + _ROOM
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -106,6 +104,15 @@ class Search:
         starts = [positions[len(folded) - size] for size in sizes if size]
         return len(data) - len(raw) + min(starts, default=len(raw))
 
+    @cached_property
+    def _wholes_with(self) -> dict[bytes, set[bytes]]:
+        """The forms that have a sequence of a few bytes in them."""
+        found: dict[bytes, set[bytes]] = defaultdict(set)
+        for whole in self._wholes:
+            for start in range(len(whole) - _SHORTEST_PART + 1):
+                found[whole[start : start + _SHORTEST_PART]].add(whole)
+        return found
+
     def _found(self, data: bytes | mmap.mmap) -> Iterator[Span]:
         window = max(_WINDOW, 8 * self.reach)
         for start in range(0, len(data), window):
@@ -154,7 +161,7 @@ class Search:
         candidates = self._wholes_with.get(fold(near.rstrip(b"\r\n")[-_SHORTEST_PART:]))
         if not candidates:
             return {}
-        raw = bytes(data[max(0, stop - self.reach) : stop])
+        raw = bytes(data[max(0, stop - self._near) : stop])
         folded = fold(raw)
         positions = _Positions(raw, folded)
         return {
@@ -167,7 +174,7 @@ class Search:
         candidates = self._wholes_with.get(fold(bytes(data[start : start + _SHORTEST_PART])))
         if not candidates:
             return {}
-        raw = bytes(data[start : start + self.reach])
+        raw = bytes(data[start : start + self._near])
         folded = fold(raw)
         positions = _Positions(raw, folded)
         return {

@@ -83,6 +83,7 @@ ENCODED = {
     "hex, wrapped": "\n".join(KEY.encode().hex()[at : at + 20] for at in range(0, 46, 20)),
     "URL, all quoted": "".join(f"%{byte:02X}" for byte in KEY.encode()),
     "escaped bytes": "".join(f"\\x{byte:02x}" for byte in KEY.encode()),
+    "JSON, all escaped": "".join(f"\\u{ord(char):04X}" for char in KEY),
     "upper case": KEY.upper(),
     "mixed case": KEY.title(),
     "reversed": KEY[::-1],
@@ -114,6 +115,7 @@ def test_a_secret_that_is_not_ascii_is_found_in_other_encodings(tmp_path: Path) 
     scrubber = Scrubber({"PASSWORD": AWKWARD})
     for written in (
         html.escape(AWKWARD).encode(),
+        json.dumps(AWKWARD).replace("&", "\\u0026").encode(),
         AWKWARD.encode("latin-1"),
         repr(AWKWARD.encode()).encode(),
         base64.encodebytes(AWKWARD.encode()),

@@ -25,6 +25,10 @@ _IN_PARTS = re.compile(r"[\w+/=-]{32,}|[\w+/=.-]{64,}", re.ASCII)
 _PART, _MOST_PARTS = 16, 8
 
 
+# JSON may escape any character; some writers escape those that HTML reserves.
+_ANY, _MARKUP = re.compile(r".", re.DOTALL), re.compile(r"[&<>]")
+
+
 class Form(NamedTuple):
     """One way to write a secret, folded.
 
@@ -87,12 +91,18 @@ def _written(value: str) -> set[bytes]:
         backwards,
         json.dumps(value)[1:-1],
         json.dumps(value, ensure_ascii=False)[1:-1],
+        _MARKUP.sub(_escaped, json.dumps(value)[1:-1]),
+        _ANY.sub(_escaped, value),
         html.escape(value),
         quote_plus(value, errors="surrogateescape"),
         # The characters that stay unquoted: in browsers, by default in Python, and none.
         *(quote(value, safe, errors="surrogateescape") for safe in ("!'()*", "/", "")),
     }
     return {*(data for text in texts for data in _bytes(text)), *map(_shown, _bytes(value))}
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return f"\\u{ord(character[0]):04x}"
 
 
 def _shown(data: bytes) -> bytes:

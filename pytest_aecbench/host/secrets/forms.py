@@ -25,8 +25,8 @@ _IN_PARTS = re.compile(r"[\w+/=-]{32,}|[\w+/=.-]{64,}", re.ASCII)
 _PART, _MOST_PARTS = 16, 8
 
 
-# JSON may escape any character; some writers escape those that HTML reserves.
-_ANY, _MARKUP = re.compile(r".", re.DOTALL), re.compile(r"[&<>]")
+# Some writers of JSON escape the characters that HTML reserves.
+_MARKUP = re.compile(r"[&<>]")
 
 
 class Form(NamedTuple):
@@ -91,8 +91,7 @@ def _written(value: str) -> set[bytes]:
         backwards,
         json.dumps(value)[1:-1],
         json.dumps(value, ensure_ascii=False)[1:-1],
-        _MARKUP.sub(_escaped, json.dumps(value)[1:-1]),
-        _ANY.sub(_escaped, value),
+        _MARKUP.sub(lambda match: _escaped(match[0]), json.dumps(value)[1:-1]),
         html.escape(value),
         quote_plus(value, errors="surrogateescape"),
         # The characters that stay unquoted: in browsers, by default in Python, and none.
@@ -101,8 +100,8 @@ def _written(value: str) -> set[bytes]:
     return {*(data for text in texts for data in _bytes(text)), *map(_shown, _bytes(value))}
 
 
-def _escaped(character: re.Match[str]) -> str:
-    return f"\\u{ord(character[0]):04x}"
+def _escaped(text: str) -> str:
+    return "".join(f"\\u{ord(character):04x}" for character in text)
 
 
 def _shown(data: bytes) -> bytes:
@@ -110,6 +109,7 @@ def _shown(data: bytes) -> bytes:
 
 
 def _encoded(value: str) -> Iterator[bytes]:
+    yield _escaped(value).encode()
     for data in _bytes(value):
         yield data.hex().encode()
         yield b"".join(b"%%%02x" % byte for byte in data)

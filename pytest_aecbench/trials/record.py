@@ -42,6 +42,20 @@ __all__ = ["begin", "forget", "keep"]
 MAX_FILES_NAMED = 500
 MAX_EXCERPT_CHARS = 2000
 
+# Names and digests that the harness makes up. A short secret may stand in one of them by chance.
+_IDENTITY: dict[str, bool | set[str]] = {
+    "trial_id": True,
+    "trial_key": True,
+    "experiment_id": True,
+    "run_id": True,
+    "evaluates": {"experiment_id", "trial_id"},
+    "task": {"digest"},
+    "agent": {"system_prompt_sha256", "client_sha256"},
+    "inputs": {"instruction_sha256"},
+    "outputs": {"jobs_dir"},
+    "timing": {"started_at", "finished_at"},
+}
+
 
 def begin(trial: Trial) -> None:
     """Note that the attempt is under way, so that it leaves a record even if this process dies."""
@@ -71,7 +85,10 @@ def forget(trial: Trial) -> None:
 def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:
     if not trial.scrubber:
         return record
-    return TrialRecord.model_validate(trial.scrubber.json(record.model_dump(mode="json")))
+    data = trial.scrubber.json(record.model_dump(mode="json", exclude=_IDENTITY))
+    for name, value in record.model_dump(mode="json", include=_IDENTITY).items():
+        data[name] = {**data[name], **value} if isinstance(value, dict) else value
+    return TrialRecord.model_validate(data)
 
 
 def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:

@@ -232,6 +232,24 @@ def test_what_is_handed_over_and_could_be_an_ordinary_word_is_left_alone(
     assert (jobs / "logs/agent/stdout.txt").read_text() == "1 true solution ap-southeast-2\n"
 
 
+def test_a_secret_that_stands_in_a_digest_by_chance_leaves_the_record_whole(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.task()
+    project.run("--aec-experiment-id=exp-20260412-a").assert_outcomes(passed=1)
+    before = project.record()
+    digest = before["inputs"]["instruction_sha256"]
+    pieces = (digest[at : at + 6] for at in range(58))
+    monkeypatch.setenv("MY_TOKEN", next(p for p in pieces if not p.isdigit() and not p.isalpha()))
+    monkeypatch.setenv("OTHER_TOKEN", "20260412")
+    project.run("--aec-experiment-id=exp-20260412-b").assert_outcomes(passed=1)
+    _, after = sorted(project.records(), key=lambda record: record["experiment_id"])
+    assert after["experiment_id"] == "exp-20260412-b"
+    for key in ("trial_key", "task", "agent", "inputs"):
+        assert after[key] == before[key]
+    assert (project.path / after["outputs"]["jobs_dir"]).is_dir()
+
+
 def test_a_secret_in_the_reason_of_a_skip_shows_by_its_name(
     anyhow: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,6 @@ _SAME = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ-_", b"abcdefghijklmnopqrstu
 _IN_PARTS = re.compile(r"[\w+/=-]{32,}|[\w+/=.-]{64,}", re.ASCII)
 _PART, _MOST_PARTS = 16, 8
 
-
 # Some writers of JSON escape the characters that HTML reserves.
 _MARKUP = re.compile(r"[&<>]")
 
@@ -64,7 +63,7 @@ def forms(value: str) -> Iterator[Form]:
         return
     plain = _written(value)
     folded = _folded(plain)
-    exact = frozenset[bytes]()
+    exact: frozenset[bytes] = frozenset()
     if not is_distinctive(value):
         exact = frozenset(form.translate(_SAME).strip(IGNORED) for form in plain)
     for whole in folded:

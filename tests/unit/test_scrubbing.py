@@ -7,6 +7,8 @@ import json
 import os
 import reprlib
 import stat
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -326,6 +328,23 @@ def test_a_file_is_rewritten_only_when_it_holds_a_secret(tmp_path: Path) -> None
     assert (clean.stat().st_ino, clean.read_bytes()) == (inode, b"\xff\x00 fine")
     assert dirty.read_bytes() == b"\xff\x00<ANTHROPIC_API_KEY>\xfe"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "dirty"]
+
+
+WITHOUT_SPACE = """
+import pathlib, resource, signal, sys
+from pytest_aecbench.host.secrets import Scrubber
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+assert Scrubber({"TOKEN": sys.argv[2]}).file(pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_a_secret_is_blanked_if_there_is_no_space_for_a_copy(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_text(f"one {KEY} two" + "." * 2000)
+    subprocess.run([sys.executable, "-c", WITHOUT_SPACE, file, KEY], check=True)
+    assert file.read_text() == f"one {'*' * len(KEY)} two" + "." * 2000
+    assert [path.name for path in tmp_path.iterdir()] == ["large"]
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o444])

@@ -68,10 +68,13 @@ class Scrubber:
         with data:
             found = self.search.find(data)
             if found:
-                # A copy takes its place, so that no reader finds half of it.
-                with whole(path, durable=False) as file:
-                    file.writelines(replaced(data, found))
-                    os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+                try:
+                    # A copy takes its place, so that no reader finds half of it.
+                    with whole(path, durable=False) as file:
+                        file.writelines(replaced(data, found))
+                        os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+                except OSError:  # no space for a copy
+                    _blank(path, found)
         return bool(found)
 
     def tree(self, directory: Path) -> list[Path]:
@@ -81,6 +84,16 @@ class Scrubber:
         a secret.
         """
         return scrub_tree(directory, self.search, self.file) if self else []
+
+
+def _blank(path: Path, found: list[Span]) -> None:
+    """Overwrite the places in a file."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        for start, end, _ in found:
+            os.pwrite(descriptor, b"*" * (end - start), start)
+    finally:
+        os.close(descriptor)
 
 
 def _encode(text: str) -> bytes:

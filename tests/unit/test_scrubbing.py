@@ -441,15 +441,18 @@ def test_names_that_are_not_utf8_are_scrubbed(tmp_path: Path) -> None:
     assert [os.fsencode(path.name) for path in tmp_path.iterdir()] == [b"\xff<ANTHROPIC_API_KEY>"]
 
 
-def test_directories_that_keep_others_out_are_scrubbed_too(tmp_path: Path) -> None:
+def test_files_and_directories_that_are_closed_to_their_owner_are_scrubbed_too(
+    tmp_path: Path,
+) -> None:
     closed = tmp_path / "closed"
     closed.mkdir()
     (closed / "file").write_text(KEY)
-    (closed / "file").chmod(0o444)
+    (closed / "file").chmod(0)
     closed.chmod(0o500)
     assert SCRUBBER.tree(tmp_path) == []
     assert (closed / "file").read_text() == "<ANTHROPIC_API_KEY>"
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
+    assert stat.S_IMODE((closed / "file").stat().st_mode) == 0o400
 
 
 @given(st.data())

@@ -56,10 +56,16 @@ class Scrubber:
         return _rebuilt(value, clean_keys, texts)
 
     def file(self, path: Path) -> bool:
-        """Rewrite a regular file if it contains a secret; return whether it did."""
+        """Rewrite a regular file if it contains a secret; return whether it did.
+
+        A file that its owner may not read is made readable first.
+        """
         status = path.lstat()
         if not self or not stat.S_ISREG(status.st_mode) or not status.st_size:
             return False
+        mode = stat.S_IMODE(status.st_mode) | stat.S_IRUSR
+        if mode != stat.S_IMODE(status.st_mode):
+            path.chmod(mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
             data = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
@@ -72,7 +78,7 @@ class Scrubber:
                     # A copy takes its place, so that no reader finds half of it.
                     with whole(path, durable=False) as file:
                         file.writelines(replaced(data, found))
-                        os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+                        os.fchmod(file.fileno(), mode)
                 except OSError:  # no space for a copy
                     _blank(path, found)
         return bool(found)

@@ -28,9 +28,9 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 
-# The fewest characters of a secret: with letters and digits, and without. Text of 100 MB has a
-# given string of six letters and digits by chance once in twenty times, and one of five nearly
-# always. Eight digits are about as rare, and eight letters are seldom a word by themselves.
+# The fewest characters of a secret: with letters and digits, and without. 100 MB of random letters
+# and digits have a given string of six by chance once in twenty times, and one of five mostly.
+# Eight given digits stand about once in 100 MB of digits, and eight letters are seldom a word.
 _SHORTEST_MIXED, _SHORTEST = 6, 8
 # If nothing but its use says that a value is secret, or if space in it is to be ignored, ordinary
 # words and numbers must not be meant.

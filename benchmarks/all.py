@@ -20,6 +20,7 @@ def main() -> None:
         "ledger",
         "model_turns",
         "generation",
+        "scrubbing",
     ]
     if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
         names.append("docker_trials")

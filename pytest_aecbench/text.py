@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUT",
+    "both_ends",
     "did_you_mean",
     "duration_text",
     "encodable",
@@ -19,8 +20,8 @@ __all__ = [
     "shortened",
 ]
 
-# A regular expression for what ``joined_ends`` puts between head and tail.
-CUT = r"\n\[\d+ bytes left out\]\n"
+# A regular expression for what ``both_ends`` and ``joined_ends`` put between head and tail.
+CUT = r"\n\[\d+ (?:bytes|characters) left out\]\n"
 
 
 def nearest(name: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -58,6 +59,14 @@ def one_line(error: BaseException) -> str:
     # docker-py keeps the engine's own words apart from those of the request.
     message = getattr(error, "explanation", None) or error
     return shortened(" ".join(str(message).split()), 1000) or type(error).__name__
+
+
+def both_ends(text: str, length: int) -> str:
+    """Return the two ends of a text that has more characters than ``length``."""
+    if len(text) <= length:
+        return text
+    half = length // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
 
 
 def joined_ends(head: bytes | bytearray, tail: bytes | bytearray, left_out: int) -> str:

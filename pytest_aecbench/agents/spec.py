@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_aecbench.agents import MAX_WAIT_SEC, MODEL_AGENTS
-from pytest_aecbench.documents.variables import expand_in
+from pytest_aecbench.documents.variables import expand_in, variables_in
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.ledger.identity import agent_key, digest_of
 
@@ -78,6 +78,14 @@ class AgentSpec:
         default = MAX_WAIT_SEC if self.harness in MODEL_AGENTS else 0.0
         given = self.parameters.get("max_wait_sec")
         return float(given) if isinstance(given, (int, float)) else default
+
+    @property
+    def variables(self) -> set[str]:
+        """The names of the host's variables that the agent's entry hands over."""
+        passed_on = self.parameters.get("env")
+        names = passed_on if isinstance(passed_on, (list, tuple)) else ()
+        servers = self.parameters.get("mcp_servers")
+        return {*variables_in(self.client), *variables_in(servers), *map(str, names)}
 
     def client_settings(self, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """Return ``client`` with its variables replaced."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_aecbench.agents.images import BadImageError, read_image
 from pytest_aecbench.providers import Image, ToolSpec
+from pytest_aecbench.text import both_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,10 +77,7 @@ class Tool(Protocol):
 
 def clipped(text: str, length: int = MAX_OUTPUT_CHARS) -> str:
     """Return both ends of a text that is longer than ``length``, and how much is left out."""
-    if len(text) <= length:
-        return text
-    half = length // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
+    return both_ends(text, length)
 
 
 class Bash:

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.host.files import open_regular
 from pytest_aecbench.providers import Usage
+from pytest_aecbench.text import both_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -148,9 +149,9 @@ class Trajectory:
     def _clean(self, entry: Entry) -> Entry:
         entry = replace(
             entry,
-            content=_ends(entry.content) or "",
-            stdout=_ends(entry.stdout),
-            stderr=_ends(entry.stderr),
+            content=both_ends(entry.content, MAX_TEXT),
+            stdout=both_ends(entry.stdout, MAX_TEXT) if entry.stdout else entry.stdout,
+            stderr=both_ends(entry.stderr, MAX_TEXT) if entry.stderr else entry.stderr,
         )
         return Entry.from_json(self.scrub(asdict(entry))) if self._scrubber else entry
 
@@ -203,10 +204,3 @@ def _is_entry(data: Any) -> bool:
         and data.get("role") in get_args(Role)
         and all(isinstance(data.get(name), (kind, NoneType)) for name, kind in _KINDS.items())
     )
-
-
-def _ends(text: str | None) -> str | None:
-    if text is None or len(text) <= MAX_TEXT:
-        return text
-    half = MAX_TEXT // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"

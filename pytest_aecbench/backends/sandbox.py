@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
 from pytest_aecbench.errors import LaunchError, SandboxBroken
+from pytest_aecbench.host.secrets import ScrubbedStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,7 +131,7 @@ class Echo:
     """Prints output in whole lines without secrets; at the end if the backend does not stream."""
 
     def __init__(self, scrubber: Scrubber, write: Callable[[str], object]) -> None:
-        self._scrubber = scrubber
+        self._scrubbed = ScrubbedStream(scrubber)
         self._write = write
         self._pending = b""
         self._is_given = False
@@ -142,17 +143,18 @@ class Echo:
         lines, newline, self._pending = (self._pending + chunk).rpartition(b"\n")
         if len(self._pending) > _LONGEST_LINE:
             lines, newline, self._pending = lines + newline + self._pending, b"", b""
-        self._show(lines + newline)
+        self._show(self._scrubbed.feed(lines + newline))
 
     def end(self, result: BackendExecutionResult) -> None:
         """Print the rest of the output of a command that has ended."""
         printed = (result.stdout + result.stderr).encode(errors="surrogateescape")
         rest = self._pending if self._is_given else printed
-        self._show(rest if rest.endswith(b"\n") or not rest else rest + b"\n")
+        rest = rest if rest.endswith(b"\n") or not rest else rest + b"\n"
+        self._show(self._scrubbed.feed(rest) + self._scrubbed.end())
         self._pending, self._is_given = b"", False
 
     def _show(self, data: bytes) -> None:
         if data:
-            text = self._scrubber.text(data.decode(errors="replace"))
+            text = data.decode(errors="replace")
             self._write(f"\n{text}" if self._is_first else text)  # not after the trial's name
             self._is_first = False

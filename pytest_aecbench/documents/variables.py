@@ -11,15 +11,9 @@ from typing import Any, NamedTuple
 
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import read_text, shown_path
-from pytest_aecbench.host.secrets import names_credential
+from pytest_aecbench.host.secrets import names_open
 
-__all__ = ["DotEnv", "expand", "expand_in", "load_dotenv"]
-
-# Values that may appear in results: a value of .env is secret unless its name is one of these.
-_OPEN = re.compile(
-    r"(?:^|_)(?:DIR|ENDPOINT|FILE|HOST|ID|MODE|MODEL|NAME|PATH|PORT|PROFILE|REGION|URI|URL|VERSION)$",
-    re.IGNORECASE,
-)
+__all__ = ["DotEnv", "expand", "expand_in", "load_dotenv", "variables_in"]
 
 
 class DotEnv(NamedTuple):
@@ -56,8 +50,7 @@ def load_dotenv(root: Path) -> DotEnv:
             right = "use NAME=VALUE without NUL characters"
             raise SettingsError(f"{shown_path(path)}: {name!r} cannot be set; {right}") from None
         added.append(name)
-    secret = (name for name in values if names_credential(name) or not _OPEN.search(name))
-    return DotEnv(tuple(added), tuple(secret))
+    return DotEnv(tuple(added), tuple(name for name in values if not names_open(name)))
 
 
 def expand_in(value: Any, where: str, environ: Mapping[str, str] = os.environ) -> Any:
@@ -106,3 +99,15 @@ def expand(value: str, environ: Mapping[str, str]) -> str:
         return environ[name]
 
     return _VARIABLE.sub(replace, value)
+
+
+def variables_in(value: Any) -> set[str]:
+    """Return the names of the variables that ``expand_in`` would replace in JSON-like data."""
+    if isinstance(value, str):
+        found = _VARIABLE.finditer(value)
+        return {match["name"] or match["braced"] for match in found} - {None}
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        return set().union(*map(variables_in, value))
+    return set()

@@ -12,6 +12,7 @@ import pytest
 from pytest_aecbench.errors import AecBenchError, LedgerError
 from pytest_aecbench.plugin.items import SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
+from pytest_aecbench.text import both_ends
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -106,7 +107,7 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
     if is_worker(config):
         return
     from pytest_aecbench.host import runs
-    from pytest_aecbench.trials.record import recover
+    from pytest_aecbench.trials.recovery import recover
 
     with suppress(LedgerError):  # said already, to each trial that could not be kept
         recover(settings_of(config), interrupted=interrupted)
@@ -152,7 +153,10 @@ def _scrub(report: pytest.TestReport, scrubber: Scrubber) -> None:
     if not scrubber:
         return
     report.sections = [(name, scrubber.text(text)) for name, text in report.sections]
-    if report.longrepr is not None and not report.skipped:
+    if isinstance(report.longrepr, tuple):  # the place of a skip and its reason
+        path, line, reason = report.longrepr
+        report.longrepr = path, line, scrubber.text(reason)
+    elif report.longrepr is not None:
         shown = str(report.longrepr)
         if (scrubbed := scrubber.text(shown)) != shown:
             report.longrepr = scrubbed
@@ -160,19 +164,11 @@ def _scrub(report: pytest.TestReport, scrubber: Scrubber) -> None:
 
 def _shorten(report: pytest.TestReport) -> None:
     """Leave out the middle of texts that are too long to read."""
-    report.sections = [(name, _ends_of(text)) for name, text in report.sections]
+    report.sections = [(name, both_ends(text, MAX_SHOWN_CHARS)) for name, text in report.sections]
     if report.longrepr is not None and not report.skipped:
         shown = str(report.longrepr)
-        if (short := _ends_of(shown)) != shown:
+        if (short := both_ends(shown, MAX_SHOWN_CHARS)) != shown:
             report.longrepr = short
-
-
-def _ends_of(text: str) -> str:
-    left_out = len(text) - MAX_SHOWN_CHARS
-    if left_out <= 0:
-        return text
-    half = MAX_SHOWN_CHARS // 2
-    return f"{text[:half]}\n[{left_out} characters left out]\n{text[-half:]}"
 
 
 # Nor do properties replace the record.

@@ -63,7 +63,7 @@ def pytest_handlecrashitem(
     """Record a trial whose worker died, and run it again as often as any other trial."""
     if not needs_sandbox(crashitem):
         return
-    from pytest_aecbench.trials.record import recover
+    from pytest_aecbench.trials.recovery import recover
 
     config: pytest.Config = sched.config
     with suppress(LedgerError):  # the run's other trials say so

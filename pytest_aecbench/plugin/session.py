@@ -171,7 +171,7 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
     from pytest_aecbench.ledger.store import Ledger
     from pytest_aecbench.plugin.lookup import backend_of
     from pytest_aecbench.settings.experiment import experiment_yaml
-    from pytest_aecbench.trials.record import recover
+    from pytest_aecbench.trials.recovery import recover
 
     settings, state = settings_of(config), state_of(config)
     if reap := getattr(backend_of(config), "reap", None):

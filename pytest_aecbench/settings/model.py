@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BACKENDS
-from pytest_aecbench.documents.variables import expand_in
+from pytest_aecbench.documents.variables import expand_in, variables_in
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.host.secrets import secrets_from
+from pytest_aecbench.host.secrets import handed_over, secrets_from
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -89,9 +89,14 @@ class Settings:
         return self.given.get(name, (None, otherwise))[1]
 
     def secrets(self) -> dict[str, str]:
-        """Return this machine's credentials and what the project's ``.env`` keeps secret."""
+        """Return this machine's credentials and what ``.env`` and the configuration hand over."""
         private = {name: os.environ.get(name, "") for name in self.secret_names}
-        return secrets_from(os.environ, private)
+        options = [value for name, (value, _) in self.given.items() if name.startswith("compute:")]
+        names = variables_in(options).union(*(agent.variables for agent in self.agents))
+        public = {self.backend, *(agent.model for agent in self.agents)}  # every record names them
+        handed = handed_over(names, os.environ).items()
+        added = {name: value for name, value in handed if value not in public}
+        return secrets_from(os.environ, {**added, **private})
 
     def on(self, backend: str) -> Settings:
         """Return these settings for another backend, with the options that belong to it."""

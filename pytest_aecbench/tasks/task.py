@@ -269,6 +269,17 @@ class Task:
         return expanded
 
     @property
+    def variables(self) -> set[str]:
+        """The names of the host's variables that the task hands over."""
+        from pytest_aecbench.documents.variables import variables_in
+
+        config = self.config
+        servers = [(server.env, server.headers) for server in config.environment.mcp_servers]
+        return variables_in(
+            [config.environment.env, config.verifier.env, config.solution.env, servers]
+        )
+
+    @property
     def digest(self) -> str:
         """The digest of the task's files, independent of their location.
 

@@ -36,14 +36,27 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from pytest_aecbench.providers.calls import Meter
-    from pytest_aecbench.settings.model import Settings
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["begin", "forget", "keep", "keep_failure", "note_cost", "recover"]
+__all__ = ["begin", "forget", "keep", "keep_failure", "note_cost"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
 MAX_EXCERPT_CHARS = 2000
+
+# Names and digests that the harness makes up. A short secret may stand in one of them by chance.
+_IDENTITY: dict[str, bool | set[str]] = {
+    "trial_id": True,
+    "trial_key": True,
+    "experiment_id": True,
+    "run_id": True,
+    "evaluates": {"experiment_id", "trial_id"},
+    "task": {"digest"},
+    "agent": {"system_prompt_sha256", "client_sha256"},
+    "inputs": {"instruction_sha256"},
+    "outputs": {"jobs_dir"},
+    "timing": {"started_at", "finished_at"},
+}
 
 
 def begin(trial: Trial) -> None:
@@ -84,19 +97,6 @@ def note_cost(trial: Trial, meter: Meter) -> None:
     journal.spend(settings.ledger_root, settings.experiment_id, trial.trial_id, cost)
 
 
-def recover(settings: Settings, *, interrupted: bool = False) -> list[TrialRecord]:
-    """Keep the records of attempts whose process is dead, and return them.
-
-    ``interrupted`` says that these processes were told to end.
-    """
-    recovered = journal.recover(settings.ledger_root, interrupted=interrupted)
-    if settings.max_cost_usd is not None:
-        for record in recovered:
-            if record.run_id == settings.run_id:
-                runs.add_cost(settings.run_id, record.cost.usd)
-    return recovered
-
-
 def forget(trial: Trial) -> None:
     """Take back what ``begin`` noted, as nothing of the attempt is left that could die."""
     settings = trial.settings
@@ -106,7 +106,10 @@ def forget(trial: Trial) -> None:
 def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:
     if not trial.scrubber:
         return record
-    return TrialRecord.model_validate(trial.scrubber.json(record.model_dump(mode="json")))
+    data = trial.scrubber.json(record.model_dump(mode="json", exclude=_IDENTITY))
+    for name, value in record.model_dump(mode="json", include=_IDENTITY).items():
+        data[name] = {**data[name], **value} if isinstance(value, dict) else value
+    return TrialRecord.model_validate(data)
 
 
 def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from pytest_aecbench.errors import VerifierError
 from pytest_aecbench.host.files import read_regular
-from pytest_aecbench.text import printable
+from pytest_aecbench.text import printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +94,7 @@ def _last_lines(output: str) -> str:
     lines = output[-20_000:].rstrip().splitlines()[-_LAST_LINES:]
     if not lines:
         return "it printed nothing"
-    shown = (printable(line[:200].replace("\t", " ")) for line in lines)
+    shown = (printable(shortened(line, 200).replace("\t", " ")) for line in lines)
     return "\n".join(("the last it printed:", *(f"  {line}" for line in shown)))
 
 

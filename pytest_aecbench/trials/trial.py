@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from contextlib import contextmanager, suppress
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.trials.reward import Reward
     from pytest_aecbench.trials.verification import SpareSandbox
 
-__all__ = ["MARGIN_SEC", "Trial"]
+__all__ = ["MARGIN_SEC", "Trial", "scrubber_of"]
 
 # For set-up and transfers, which have no deadline of their own.
 MARGIN_SEC = 600.0
@@ -135,17 +136,8 @@ class Trial:
 
     @cached_property
     def scrubber(self) -> Scrubber:
-        """Knows this machine's credentials and those that the task passes on."""
-        from pytest_aecbench.host.secrets import Scrubber, secrets_from
-
-        task, secrets = self.task, self.settings.secrets()
-        for env in (task.environment_env, task.verifier_env, task.solution_env):
-            with suppress(TaskError):  # a variable that is not set is said where it is needed
-                secrets.update(secrets_from(env()))
-        with suppress(TaskError):
-            for server in task.mcp_servers():
-                secrets.update(secrets_from(server.env))
-        return Scrubber(secrets)
+        """Knows this machine's credentials and what the task hands over."""
+        return scrubber_of(self.settings, self.task)
 
     @cached_property
     def directory(self) -> Path:
@@ -181,3 +173,20 @@ class Trial:
         finally:
             spent = time.monotonic() - start
             self.timing[phase] = self.timing.get(phase, 0.0) + spent
+
+
+def scrubber_of(settings: Settings, task: Task | None) -> Scrubber:
+    """Return what knows this machine's credentials, and the secrets that the task hands over."""
+    from pytest_aecbench.host.secrets import Scrubber, handed_over, secrets_from
+
+    secrets = settings.secrets()
+    if task is None:
+        return Scrubber(secrets)
+    secrets.update(handed_over(task.variables, os.environ))
+    for env in (task.environment_env, task.verifier_env, task.solution_env):
+        with suppress(TaskError):  # a variable that is not set is said where it is needed
+            secrets.update(secrets_from(env()))
+    with suppress(TaskError):
+        for server in task.mcp_servers():
+            secrets.update(secrets_from(server.env))
+    return Scrubber(secrets)

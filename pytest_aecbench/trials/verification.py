@@ -14,6 +14,7 @@ from pytest_aecbench.errors import (
     LedgerError,
     VerifierError,
 )
+from pytest_aecbench.text import shortened
 from pytest_aecbench.trials.reward import Reward, read_reward
 from pytest_aecbench.trials.stages import (
     BACKENDS_OWN,
@@ -130,7 +131,7 @@ def _second_opinion(
     except (VerifierError, BackendError) as again:
         if isinstance(again, BACKENDS_OWN):
             raise
-        cause = " ".join(str(again).partition("\n")[0].split())[:_MAX_CAUSE]
+        cause = shortened(" ".join(str(again).partition("\n")[0].split()), _MAX_CAUSE)
         trial.broken = trial.broken or f"agent's work broke the verifier: {cause}"
     return Reward(0.0, "none")
 

@@ -78,6 +78,21 @@ def test_a_backend_that_cannot_say_it_live_says_it_in_the_end() -> None:
     assert "".join(shown) == "\nout\nerr\n"
 
 
+@pytest.mark.parametrize("cut", [1, 9, 19])
+def test_a_secret_across_two_chunks_is_not_heard(cut: int) -> None:
+    secret = b"sk-very-secret-12345"
+    shown: list[str] = []
+    echo = Echo(Scrubber({"KEY": secret.decode()}), shown.append)
+    echo(b"x" * (64 * 1024 + 1) + secret[:cut])
+    echo(secret[cut:] + b"\n")
+    echo(b"wrapped " + secret[:cut] + b"\n")
+    echo(secret[cut:] + b"\n")
+    echo.end(BackendExecutionResult(0))
+    heard = "".join("".join(shown).split())
+    assert heard.count("<KEY>") == 2
+    assert not any(secret[at : at + 4].decode() in heard for at in range(len(secret) - 3))
+
+
 @given(st.lists(st.binary(max_size=20)))
 def test_however_output_is_cut_whole_lines_are_shown(chunks: list[bytes]) -> None:
     shown: list[str] = []

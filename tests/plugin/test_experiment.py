@@ -220,6 +220,32 @@ def test_a_run_can_be_repeated_from_what_it_kept(
     assert again == {**saved, "experiment_id": "second"}
 
 
+def test_a_variable_of_an_experiment_is_secret_under_any_name_but_not_as_a_model(
+    anyhow: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHOSEN", "some-model-20260412")
+    monkeypatch.setenv("SEAT", "hunter2-hunter2")
+    monkeypatch.setenv("PASSED_ON", "swordfish-4711")
+    anyhow.task()
+    (anyhow.path / "watched.py").write_text(WATCHED)
+    (anyhow.path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    experiment = write(
+        anyhow,
+        "agents:\n- harness: command\n  model: $CHOSEN\n"
+        "  parameters:\n    env: [PASSED_ON]\n"
+        "    command: echo swordfish-4711 hunter2-hunter2 some-model-20260412 > said.txt\n"
+        "compute:\n  backend: watched.Watched\n"
+        "  watched.Watched: {seat: 'number $SEAT', model: $CHOSEN}\n",
+    )
+    anyhow.run(experiment)
+    (said,) = anyhow.path.glob("jobs/*/*/workspace/said.txt")
+    assert said.read_text() == "<PASSED_ON> <SEAT> some-model-20260412\n"
+    assert anyhow.record()["agent"]["model"] == "some-model-20260412"
+    (kept,) = anyhow.path.glob("artefacts/ledger/*/experiment.yaml")
+    options = yaml.safe_load(kept.read_text())["compute"]["watched.Watched"]
+    assert options == {"seat": "number $SEAT", "model": "some-model-20260412"}
+
+
 def _keys(project: Path, experiment_id: str) -> dict[str, object]:
     paths = (project / "artefacts/ledger" / experiment_id).glob("*.json")
     found = [json.loads(path.read_text()) for path in paths]

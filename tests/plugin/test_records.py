@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -118,6 +120,151 @@ def test_secrets_are_scrubbed_from_everything_stored_and_shown(
             assert SECRET.encode() not in path.read_bytes(), path
     jobs = anyhow.path / anyhow.record()["outputs"]["jobs_dir"]
     assert (jobs / "logs/agent/key.txt").read_text() == "<ANTHROPIC_API_KEY>\n"
+
+
+# A variable whose name does not look secret.
+GREETING = "hello-from-4711-and-8822"
+SPREADS = r"""command:
+mkdir -p "d-$G" "$(printf %s "$G" | base64)"
+echo "$G" > "d-$G/$G.txt"
+ln -s "/nowhere/$G" link
+ln -s "d-$G" "${G^^}"
+printf '\0\377%s\0' "$G" > binary
+printf 'x%s' "$G" | base64 > offset.txt
+printf '%60s%s' '' "$G" | base64 -w 76 | tee wrapped.txt
+printf '%s' "$G" | od -An -tx1 | tee hex.txt
+printf '%s' "$G" | rev | tee /logs/agent/reversed.txt
+printf '%s\n%s\n' "${G:0:9}" "${G:9}" | tee wrapped-plain.txt
+echo "${G^^}"
+exit 1
+"""
+TELLS = """
+echo "{\\"reward\\": 0.5, \\"$(printf %s "$G" | base64)\\": 1, \\"$G\\": 0}" \\
+    > /logs/verifier/reward.json
+echo "{\\"key\\": [\\"${G:0:12}\\", \\"${G:12}\\"]}" > /logs/verifier/details.json
+printf '%s' "$G" | od -An -tx1
+"""
+
+
+def forms(value: str) -> dict[str, bytes]:
+    """Return the ways in which the value must not appear, in lower case."""
+    data = value.encode()
+    encoded = {f"base64 at {n}": base64.b64encode(b"x" * n + data)[4:-4] for n in range(3)}
+    return {
+        name: form.lower()
+        for name, form in {
+            "plain": data,
+            "reversed": data[::-1],
+            "hex": data.hex().encode(),
+            "first part": data[:9] + b"\n",
+            **encoded,
+        }.items()
+    }
+
+
+def leaks(path: Path) -> list[str]:
+    """Return where the value can be read below a path: in names, targets and contents."""
+    found = []
+    for below in path.rglob("*"):
+        shown = [os.fsencode(below.relative_to(path))]
+        if below.is_symlink():
+            shown.append(os.fsencode(below.readlink()))
+        elif below.is_file():
+            shown.append(below.read_bytes())
+        data = b"".join(b"\0".join(shown).lower().split(b" "))
+        found += [f"{name} in {below}" for name, form in forms(GREETING).items() if form in data]
+    return found
+
+
+@with_workers_too
+def test_a_variable_that_is_handed_over_leaks_by_no_path(
+    anyhow: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GREETING", GREETING)
+    anyhow.task(toml='[environment.env]\nG = "${GREETING}"\n', test_sh=TELLS)
+    result = anyhow.run(f"--aec-agent=a={SPREADS}", "--junitxml=out.xml", "-rA")
+    result.assert_outcomes(failed=1)
+    printed = anyhow.path / "printed.txt"
+    printed.write_text(result.stdout.str() + result.stderr.str())
+    assert leaks(anyhow.path) == []
+    record = anyhow.record()
+    assert list(record["evaluation"]["details"].values()) == [1, 0]
+    assert record["evaluation"]["breakdown"] == {"key": ["<GREETING>", "<GREETING>"]}
+    jobs = anyhow.path / record["outputs"]["jobs_dir"]
+    assert (jobs / "workspace/d-<GREETING>/<GREETING>.txt").read_text() == "<GREETING>\n"
+    assert (jobs / "workspace/binary").read_bytes() == b"\0\xff<GREETING>\0"
+    named = {file["path"] for file in record["outputs"]["files"]}
+    assert "workspace/d-<GREETING>/<GREETING>.txt" in named
+
+
+def test_a_trial_whose_process_dies_leaves_no_secret_in_its_files(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(pytester, ("-n1",))
+    monkeypatch.setenv("GREETING", GREETING)
+    project.task(toml='[environment.env]\nG = "${GREETING}"\n', test_sh=TELLS)
+    project.pytester.makeconftest(
+        """
+        import os, pytest
+
+        @pytest.fixture
+        def aec_reward(aec_reward):
+            os.kill(os.getpid(), 9)
+        """
+    )
+    project.run(f"--aec-agent=a={SPREADS}").assert_outcomes(errors=1)
+    assert project.record()["evaluation"]["validity"] == "crashed"
+    (jobs,) = project.path.glob("jobs/*/*/")
+    assert (jobs / "workspace/d-<GREETING>").is_dir()
+    assert leaks(project.path) == []
+
+
+def test_what_is_handed_over_and_could_be_an_ordinary_word_is_left_alone(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"LEVEL": "1", "SWITCH": "true", "KIND": "solution", "AWS_REGION": "ap-southeast-2"}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    handed = "".join(f'{name} = "${{{name}}}"\n' for name in values)
+    project.task(toml=f"[environment.env]\n{handed}")
+    project.run('--aec-agent=command:echo "$LEVEL $SWITCH $KIND $AWS_REGION"')
+    jobs = project.path / project.record()["outputs"]["jobs_dir"]
+    assert (jobs / "logs/agent/stdout.txt").read_text() == "1 true solution ap-southeast-2\n"
+
+
+def test_a_secret_that_stands_in_a_digest_by_chance_leaves_the_record_whole(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.task()
+    project.run("--aec-experiment-id=exp-20260412-a").assert_outcomes(passed=1)
+    before = project.record()
+    digest = before["inputs"]["instruction_sha256"]
+    pieces = (digest[at : at + 6] for at in range(58))
+    monkeypatch.setenv("MY_TOKEN", next(p for p in pieces if not p.isdigit() and not p.isalpha()))
+    monkeypatch.setenv("OTHER_TOKEN", "20260412")
+    project.run("--aec-experiment-id=exp-20260412-b").assert_outcomes(passed=1)
+    _, after = sorted(project.records(), key=lambda record: record["experiment_id"])
+    assert after["experiment_id"] == "exp-20260412-b"
+    for key in ("trial_key", "task", "agent", "inputs"):
+        assert after[key] == before[key]
+    assert (project.path / after["outputs"]["jobs_dir"]).is_dir()
+
+
+def test_a_secret_in_the_reason_of_a_skip_shows_by_its_name(
+    anyhow: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    anyhow.task()
+    anyhow.pytester.makeconftest(
+        "import os, pytest\n"
+        "@pytest.fixture\n"
+        "def aec_sandbox():\n"
+        "    pytest.skip(f'no seat for {os.environ[\"MY_TOKEN\"]}')\n"
+    )
+    result = anyhow.run("-rs", "--junitxml=out.xml")
+    result.assert_outcomes(skipped=1)
+    assert "no seat for <MY_TOKEN>" in result.stdout.str()
+    assert SECRET not in result.stdout.str() + (anyhow.path / "out.xml").read_text()
 
 
 def test_a_secret_in_an_agents_command_shows_by_its_name(

@@ -372,6 +372,27 @@ def test_an_unset_variable_is_an_error_only_when_the_trial_needs_it(tmp_path: Pa
     )
 
 
+def test_a_task_names_the_variables_that_it_hands_over(tmp_path: Path) -> None:
+    toml = """
+        [environment]
+        env = { A = "$HOST_A", B = "b" }
+        [[environment.mcp_servers]]
+        name = "units"
+        url = "http://localhost:1/mcp"
+        headers = { Authorization = "Bearer ${HEADER:-none}" }
+        [[environment.mcp_servers]]
+        name = "tables"
+        command = "tables"
+        env = { KEY = "${SERVER}" }
+        [verifier]
+        env = { C = "${VERIFIER}" }
+        [solution]
+        env = { D = "$SOLUTION $$E" }
+    """
+    names = {"HOST_A", "HEADER", "SERVER", "VERIFIER", "SOLUTION"}
+    assert load(write_least(tmp_path, toml)).variables == names
+
+
 # digest
 
 

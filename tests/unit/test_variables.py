@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.documents.variables import expand_in, load_dotenv
+from pytest_aecbench.documents.variables import expand_in, load_dotenv, variables_in
 from pytest_aecbench.errors import SettingsError
 
 
@@ -71,3 +71,8 @@ def test_a_variable_that_is_not_set_is_one_line_that_says_where() -> None:
         "x.yaml: compute.modal.token.0: variable 'NOWHERE' is not set; "
         "set it or write ${NOWHERE:-default}"
     )
+
+
+def test_the_variables_in_data_are_those_that_would_be_replaced() -> None:
+    data = {"$KEY": ["$A ${B} ${C:-$D}", {"x": ("$$E", 1, None, "5$")}], "y": "${F:-}"}
+    assert variables_in(data) == {"A", "B", "C", "F"}

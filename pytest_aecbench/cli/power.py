@@ -18,21 +18,14 @@ def power(
     mean: Annotated[
         float, typer.Option(help="The mean reward that you expect (0.5 is the hardest case).")
     ] = 0.5,
-    between: Annotated[
-        float | None,
-        typer.Option(
-            help="The share of the rewards' variance that lies between tasks: 0 if every trial is "
-            "a matter of luck, 1 if repetitions agree (default: the harder of the two).",
-        ),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which difference of two mean rewards on the same tasks is likely to be found.
+    """Print the least difference of two mean rewards on the same tasks that is likely to be found.
 
     Example: aec-bench report power --tasks 14 --repetitions 3
     """
-    from pytest_aecbench.reports.paired import MIN_TASKS, too_few_text
-    from pytest_aecbench.reports.power import POWER, least_detectable
+    from pytest_aecbench.reports.paired import MIN_TASKS
+    from pytest_aecbench.reports.power import POWER, detectable_text, least_detectable
     from pytest_aecbench.reports.statistics import LEVEL
     from pytest_aecbench.text import counted
 
@@ -40,31 +33,25 @@ def power(
         if not 1 <= count <= 1_000_000:
             right = "use a whole number from 1 to 1000000"
             raise SettingsError(f"{option}: {count!r} is not valid; {right}")
-    for option, share in (("--mean", mean), ("--between", between)):
-        if share is not None and not 0 <= share <= 1:
-            raise SettingsError(f"{option}: {share!r} is not valid; use a number from 0 to 1")
-    least = least_detectable(tasks, repetitions, mean=mean, between=between)
+    if not 0 < mean < 1:
+        raise SettingsError(f"--mean: {mean!r} is not valid; use a number between 0 and 1")
+    found = least_detectable(tasks, repetitions, mean)
     if as_json:
         print_json(
             {
                 "tasks": tasks,
                 "repetitions": repetitions,
                 "mean": mean,
-                "between": between,
                 "level": LEVEL,
                 "power": POWER,
-                "least_detectable": least,
+                "least_detectable": found.least,
+                "however_often": found.however_often,
                 "min_tasks": MIN_TASKS,
             }
         )
         return
     design = f"{counted(tasks, 'task')}, {counted(repetitions, 'repetition')}"
-    if tasks < MIN_TASKS:
-        typer.echo(f"{design}: {too_few_text(tasks)}")
-    elif least is None:
-        typer.echo(f"{design}: no difference is found with {POWER:.0%} probability; add tasks")
-    else:
-        typer.echo(
-            f"{design}: a difference of {least:.2f} or more is found with {POWER:.0%} probability "
-            f"(two-sided level {LEVEL:.0%})"
-        )
+    typer.echo(f"{design}: {detectable_text(tasks, found.least)}")
+    if found.however_often is not None:
+        limit = detectable_text(tasks, found.however_often)
+        typer.echo(f"{counted(tasks, 'task')}, any number of repetitions: {limit}")

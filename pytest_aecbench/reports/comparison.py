@@ -15,7 +15,7 @@ from pytest_aecbench.ledger.identity import final_attempts
 from pytest_aecbench.reports.columns import p_text
 from pytest_aecbench.reports.gates import Verdict
 from pytest_aecbench.reports.paired import paired_change, too_few_text
-from pytest_aecbench.reports.power import least_detectable_change
+from pytest_aecbench.reports.power import least_detectable
 from pytest_aecbench.reports.scores import MAX_MISSING, missing_text
 from pytest_aecbench.reports.statistics import DECIMALS, LEVEL
 
@@ -246,8 +246,9 @@ def _compared(
         )
         for task_id, found in sorted(rewards.items())
     )
-    changes = [task.change for task in tasks]
-    change = paired_change(changes)
+    before = fmean(task.before for task in tasks)
+    after = fmean(task.after for task in tasks)
+    change = paired_change([task.change for task in tasks])
     missing = fmean(1 - len(rewards.get(task, ())) / count for task, count in planned.items())
     return AgentComparison(
         before_agent=before_agent,
@@ -255,14 +256,16 @@ def _compared(
         paired_by=paired_by,
         pairs=sum(task.pairs for task in tasks),
         missing=round(missing, DECIMALS),
-        before=fmean(task.before for task in tasks),
-        after=fmean(task.after for task in tasks),
+        before=before,
+        after=after,
         change=round(change.interval.mean, DECIMALS),
         low=change.interval.low,
         high=change.interval.high,
         standard_error=change.interval.standard_error,
         p=change.p,
-        least_detectable=least_detectable_change(changes),
+        least_detectable=least_detectable(
+            len(tasks), min(task.pairs for task in tasks), (before + after) / 2
+        ).least,
         tasks=tasks,
     )
 

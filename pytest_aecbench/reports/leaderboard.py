@@ -51,13 +51,13 @@ class Row:
 
     @property
     def complete(self) -> bool:
-        """Whether enough of its scores are there to rank it among others."""
+        """True if enough of its scores are there to rank it among others."""
         return self.missing <= MAX_MISSING
 
 
 @dataclass(frozen=True, slots=True)
 class AgentPair:
-    """How much more an agent earned than one below it, on the tasks that both have scores of.
+    """The difference of an agent and one that is ranked below it, on the tasks with both scores.
 
     ``p`` is that of no difference, raised by Holm's method for all pairs of the board; None where
     too few tasks could show anything.

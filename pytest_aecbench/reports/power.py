@@ -1,72 +1,116 @@
-"""The least difference that a design of tasks and repetitions can detect."""
+"""The least difference that a design of tasks and repetitions can detect.
+
+Two agents, or one agent twice, attempt the same tasks. There are two extremes: every trial is a
+matter of luck, or repetitions agree and a lower mean means that some tasks fell from 1 to 0.
+"""
 
 from __future__ import annotations
 
 import math
-from statistics import fmean
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.paired import MIN_TASKS
+from pytest_aecbench.reports.paired import MIN_TASKS, too_few_text
 from pytest_aecbench.reports.statistics import LEVEL, t_quantile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-__all__ = ["POWER", "least_detectable", "least_detectable_change"]
+__all__ = ["POWER", "Detectable", "detectable_text", "least_detectable"]
 
-# How likely a difference of this size is found.
+# How likely the test finds a difference of the size that is given.
 POWER = 0.8
+# Of more tasks, not every outcome is counted.
+_COUNTED_TASKS = 100
 
 
-def least_detectable(
-    tasks: int, repetitions: int, *, mean: float = 0.5, between: float | None = None
-) -> float | None:
-    """Return the least difference of two mean rewards that is found; None if none of up to 1 is.
+@dataclass(frozen=True, slots=True)
+class Detectable:
+    """The least detectable difference of a design, and that with any number of repetitions.
 
-    Both are measured on the same tasks. ``mean`` is the expected reward, and ``between`` the share
-    of the variance of rewards that lies between tasks: at 0 every trial is drawn from one lot, at 1
-    repetitions of a task agree. Without it, the answer holds for any share.
+    None where no difference up to 1 is likely to be found.
     """
-    if between is None:
-        ends = [
-            least_detectable(tasks, repetitions, mean=mean, between=share) for share in (0.0, 1.0)
-        ]
-        return None if ends[0] is None or ends[1] is None else max(ends[0], ends[1])
-    within = (1 - between) * 2 * mean * (1 - mean) / repetitions
-    # Where repetitions agree, a lower mean means that some tasks fell from 1 to 0.
-    return _least(tasks, lambda change: within + between * change * (1 - change))
+
+    least: float | None
+    however_often: float | None
 
 
-def least_detectable_change(changes: Sequence[float]) -> float | None:
-    """Return the same for tasks whose changes were measured.
+def least_detectable(tasks: int, repetitions: int, mean: float = 0.5) -> Detectable:
+    """Return the least difference of two mean rewards that the sign-flip test is likely to find.
 
-    One further task that changed wholly counts in the variance, because tasks that happened not to
-    change do not show that none can.
+    It is the larger one of both extremes. ``mean`` is the expected reward; 0.5 is the hardest case.
     """
-    n = len(changes)
-    middle = fmean(changes)
-    variance = (math.fsum((change - middle) ** 2 for change in changes) + 1) / n
-    return _least(n, lambda _: variance)
-
-
-def _least(tasks: int, variance: Callable[[float], float]) -> float | None:
-    """Return the least change that is as large as the test needs for its variance."""
     if tasks < MIN_TASKS:
-        return None
+        return Detectable(None, None)
+    by_task = _least(lambda share: _at_least(MIN_TASKS, tasks, share) >= POWER)
+    if repetitions == 1 and tasks <= _COUNTED_TASKS:
+        by_luck = _least(lambda difference: _is_found_in_single_trials(tasks, difference, mean))
+    else:
+        by_luck = _difference_of_means(tasks, repetitions, mean)
+    return Detectable(
+        None if by_luck is None or by_task is None else max(by_luck, by_task), by_task
+    )
+
+
+def detectable_text(tasks: int, least: float | None) -> str:
+    """Return what a comparison of so many tasks is likely to find."""
+    if tasks < MIN_TASKS:
+        return too_few_text(tasks)
+    if least is None:
+        return "no difference is likely to be found, more tasks are needed"
+    return f"differences from {least:.2f} on are likely to be found"
+
+
+def _difference_of_means(tasks: int, repetitions: int, mean: float) -> float | None:
+    """Return the difference that is found if every trial is luck, for means that are normal."""
     freedom = min(tasks - 1, 10_000)  # beyond it, the quantiles are those of a normal distribution
-    # A quantile for both sides of the level, and for one side of the power.
-    needed = t_quantile(1 - LEVEL, freedom) + t_quantile(2 * POWER - 1, freedom)
+    # Both sides of the level, and one side of the power.
+    quantiles = t_quantile(1 - LEVEL, freedom) + t_quantile(2 * POWER - 1, freedom)
+    found = quantiles * math.sqrt(2 * mean * (1 - mean) / repetitions / tasks)
+    return found if found <= 1 else None
+
+
+def _is_found_in_single_trials(tasks: int, difference: float, mean: float) -> bool:
+    """Return whether the difference is found if every trial is luck and tasks have one each.
+
+    Changes are then -1, 0 or 1, and the test asks how many of those that are not 0 are -1.
+    """
+    before = min(max(mean + difference / 2, difference), 1.0)
+    after = before - difference
+    falls, rises = before * (1 - after), after * (1 - before)
+    changes = falls + rises
+    found = (
+        _binomial(tasks, changed, changes)
+        * _at_least(_needed_falls(changed), changed, falls / changes)
+        for changed in range(MIN_TASKS, tasks + 1)
+    )
+    return math.fsum(found) >= POWER
+
+
+@cache
+def _needed_falls(changed: int) -> int:
+    """Return how many of the tasks that changed must have fallen to be more than chance."""
+    return next(
+        needed for needed in range(changed + 1) if 2 * _at_least(needed, changed, 0.5) <= LEVEL
+    )
+
+
+def _least(is_enough: Callable[[float], bool]) -> float | None:
+    """Return the least share that is enough, to four decimals; None if 1 is not."""
     low, high = 0.0, 1.0
-    if not _is_found(high, needed, tasks, variance):
+    if not is_enough(high):
         return None
-    while high - low > 1e-6:
+    while high - low > 1e-4:
         middle = (low + high) / 2
-        if _is_found(middle, needed, tasks, variance):
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high
 
 
-def _is_found(change: float, needed: float, tasks: int, variance: Callable[[float], float]) -> bool:
-    return change >= needed * math.sqrt(variance(change) / tasks)
+def _at_least(needed: int, n: int, share: float) -> float:
+    """Return the probability that at least so many of ``n`` happen, each with a probability."""
+    return 1 - math.fsum(_binomial(n, count, share) for count in range(needed))
+
+
+def _binomial(n: int, count: int, share: float) -> float:
+    return math.comb(n, count) * share**count * (1 - share) ** (n - count)

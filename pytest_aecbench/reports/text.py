@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.columns import FIGURES, USED, cells, heads, number_text, p_text
-from pytest_aecbench.reports.paired import too_few_text
+from pytest_aecbench.reports.power import detectable_text
 from pytest_aecbench.reports.summary import summarise
 from pytest_aecbench.text import counted, duration_text, shortened
 
@@ -100,7 +100,9 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
         if pairs:
             yield f"paired: {pairs} ({meaning})"
     for agent in comparison.agents:
-        yield f"{shortened(agent.name, NAME_WIDTH)}: {_detectable(agent)}"
+        tasks = len(agent.tasks)
+        found = detectable_text(tasks, agent.least_detectable)
+        yield f"{shortened(agent.name, NAME_WIDTH)}: {counted(tasks, 'task')}: {found}"
     for name in comparison.unscored:
         yield f"{shortened(name, NAME_WIDTH)}: no pair has two rewards"
     for reason, count in sorted(comparison.left_out.items()):
@@ -116,12 +118,3 @@ def _comparison_row(agent: AgentComparison) -> str:
         f"{_name(agent.name)} {agent.pairs:>5} {agent.before:>6.2f} {agent.after:>6.2f} "
         f"{agent.change:>+6.2f} {agent.bounds_text} {p_text(agent.p):>5}"
     )
-
-
-def _detectable(agent: AgentComparison) -> str:
-    if agent.p is None:
-        return too_few_text(len(agent.tasks))
-    tasks = counted(len(agent.tasks), "task")
-    if agent.least_detectable is None:
-        return f"no change is likely to be found with {tasks}"
-    return f"changes from {agent.least_detectable:.2f} on are likely to be found with {tasks}"

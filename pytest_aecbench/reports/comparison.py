@@ -248,7 +248,7 @@ def _compared(
     )
     before = fmean(task.before for task in tasks)
     after = fmean(task.after for task in tasks)
-    change = paired_change([task.change for task in tasks])
+    change = paired_change([task.after - task.before for task in tasks])
     missing = fmean(1 - len(rewards.get(task, ())) / count for task, count in planned.items())
     return AgentComparison(
         before_agent=before_agent,

@@ -15,7 +15,7 @@ from pytest_aecbench.reports.columns import (
 )
 from pytest_aecbench.reports.results import final_results
 from pytest_aecbench.reports.summary import summarise
-from pytest_aecbench.reports.text import comparison_notes
+from pytest_aecbench.reports.text import comparison_notes, design_text
 from pytest_aecbench.text import counted, duration_text
 
 if TYPE_CHECKING:
@@ -156,8 +156,9 @@ def comparison_blocks(comparison: Comparison) -> Iterator[str]:
         for word, found in (("worse", agent.worse), ("better", agent.better))
         for task in found[:_LISTED]
     ]
+    designs = [f"- {code(agent.name)}: {design_text(agent)}" for agent in comparison.agents]
     notes = [f"- {code(note.strip())}" for note in comparison_notes(comparison)]
-    yield "\n".join([*tasks, *notes])
+    yield "\n".join([*tasks, *designs, *notes])
 
 
 def _trial_blocks(results: Iterable[TrialResult]) -> Iterator[str]:

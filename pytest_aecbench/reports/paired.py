@@ -15,19 +15,22 @@ from itertools import accumulate
 from operator import add
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.statistics import DECIMALS, LEVEL, Interval, mean_interval
+from pytest_aecbench.reports.statistics import LEVEL, Interval, mean_interval
 from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["MIN_TASKS", "Change", "holm", "paired_change", "sign_flip_p", "too_few_text"]
+__all__ = ["MIN_TASKS", "TOO_FEW", "Change", "holm", "paired_change", "sign_flip_p", "too_few_text"]
 
 # Of n tasks that all fell, 1 choice of signs in 2 ** n is as low, and one is as high.
 MIN_TASKS = math.ceil(math.log2(2 / LEVEL))
+TOO_FEW = f"too few tasks to tell, at least {MIN_TASKS} are needed"
 # Sums of half of the tasks, which are counted; 12 tasks have at most so many.
 _MAX_SUMS = 2**12
 _DRAWS = 9_999
+# Means of up to 16 rewards with four decimals are whole numbers of these, so equal sums are equal.
+_UNITS = math.lcm(*range(1, 17)) * 10**4
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,7 @@ def paired_change(changes: Sequence[float]) -> Change:
 
 def too_few_text(tasks: int) -> str:
     """Return why a comparison of so few tasks has no p value."""
-    are = "is" if tasks == 1 else "are"
-    return f"{counted(tasks, 'task')} {are} too few to tell, at least {MIN_TASKS} are needed"
+    return f"{counted(tasks, 'task')}: {TOO_FEW}"
 
 
 def sign_flip_p(changes: Iterable[float], seed: int = 0) -> float:
@@ -56,8 +58,7 @@ def sign_flip_p(changes: Iterable[float], seed: int = 0) -> float:
     Flipping the signs of some tasks makes the sum no higher if their own sum is not below 0. So
     sums of all choices of tasks are counted, at or above 0 and at or below it.
     """
-    # Whole numbers, because rounding of binary fractions must not tell equal sums apart.
-    units = sorted((round(change * 10**DECIMALS) for change in changes), key=abs)
+    units = sorted((round(change * _UNITS) for change in changes), key=abs)
     units = [unit for unit in units if unit]
     halves = [_counted_sums(units[start::2]) for start in (0, 1)]
     if halves[0] is not None and halves[1] is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.paired import MIN_TASKS, too_few_text
+from pytest_aecbench.reports.paired import MIN_TASKS, TOO_FEW
 from pytest_aecbench.reports.statistics import LEVEL, t_quantile
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def least_detectable(tasks: int, repetitions: int, mean: float = 0.5) -> Detecta
 def detectable_text(tasks: int, least: float | None) -> str:
     """Return what a comparison of so many tasks is likely to find."""
     if tasks < MIN_TASKS:
-        return too_few_text(tasks)
+        return TOO_FEW
     if least is None:
         return "no difference is likely to be found, more tasks are needed"
     return f"differences from {least:.2f} on are likely to be found"

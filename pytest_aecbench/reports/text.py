@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.reports.results import TrialResult
     from pytest_aecbench.reports.summary import AgentSummary, Group
 
-__all__ = ["comparison_lines", "comparison_notes", "summary_lines"]
+__all__ = ["comparison_lines", "comparison_notes", "design_text", "summary_lines"]
 
 NAME_WIDTH = 32
 
@@ -83,6 +83,7 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
     yield f"{'agent':{NAME_WIDTH}} pairs before  after change  95 % interval     p"
     for agent in comparison.agents:
         yield _comparison_row(agent)
+        yield f"  {design_text(agent)}"
         for word, tasks in (("worse", agent.worse), ("better", agent.better)):
             for task in tasks[:_LISTED]:
                 yield f"  {word}: {task.task_id} {task.before:.2f} to {task.after:.2f}"
@@ -99,10 +100,6 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
         pairs = sum(agent.pairs for agent in comparison.agents if agent.paired_by == paired_by)
         if pairs:
             yield f"paired: {pairs} ({meaning})"
-    for agent in comparison.agents:
-        tasks = len(agent.tasks)
-        found = detectable_text(tasks, agent.least_detectable)
-        yield f"{shortened(agent.name, NAME_WIDTH)}: {counted(tasks, 'task')}: {found}"
     for name in comparison.unscored:
         yield f"{shortened(name, NAME_WIDTH)}: no pair has two rewards"
     for reason, count in sorted(comparison.left_out.items()):
@@ -118,3 +115,9 @@ def _comparison_row(agent: AgentComparison) -> str:
         f"{_name(agent.name)} {agent.pairs:>5} {agent.before:>6.2f} {agent.after:>6.2f} "
         f"{agent.change:>+6.2f} {agent.bounds_text} {p_text(agent.p):>5}"
     )
+
+
+def design_text(agent: AgentComparison) -> str:
+    """Return what the comparison is likely to find."""
+    tasks = len(agent.tasks)
+    return f"{counted(tasks, 'task')}: {detectable_text(tasks, agent.least_detectable)}"

@@ -13,7 +13,7 @@ from statistics import fmean
 
 import pytest
 
-from pytest_aecbench.reports.paired import paired_change, sign_flip_p
+from pytest_aecbench.reports.paired import MIN_TASKS, sign_flip_p
 from pytest_aecbench.reports.power import least_detectable
 from pytest_aecbench.reports.statistics import LEVEL, mean_interval
 
@@ -128,8 +128,7 @@ def regressions(kind: str, tasks: int, repetitions: int, mean: float, times: int
             own = chance(draw, mean) if differ else mean
             before, after = (fmean(reward(draw, own) for _ in range(repetitions)) for _ in "ab")
             changes.append(after - before)
-        found = paired_change(changes)
-        called += found.interval.mean < 0 and found.p is not None and found.p <= LEVEL
+        called += tasks >= MIN_TASKS and fmean(changes) < 0 and sign_flip_p(changes) <= LEVEL
     return called / times
 
 
@@ -190,7 +189,7 @@ def test_the_least_detectable_difference_is_found_in_80_of_100_cases(
 def test_the_table_of_coverage_is_that_of_the_page(kind: str, repetitions: int) -> None:
     lowest = [
         min(coverage(kind, tasks, repetitions, mean, times=1000) for mean in MEANS)
-        for tasks in (5, 8, 14, 30, 50, 100, 200, 500)
+        for tasks in (5, 8, 14, 50, 500)
     ]
     row = in_page(kind, repetitions, lowest)
     assert min(lowest) >= 0.93

@@ -28,7 +28,8 @@ MIN_TASKS = math.ceil(math.log2(2 / LEVEL))
 TOO_FEW = f"too few tasks to tell, at least {MIN_TASKS} are needed"
 # Sums of half of the tasks, which are counted; 12 tasks have at most so many.
 _MAX_SUMS = 2**12
-_DRAWS = 9_999
+# With what was seen, 1,000 and 5,000: the first tells what is far from significant.
+_DRAWS = (999, 4_999)
 # Means of up to 16 rewards with four decimals are whole numbers of these, so equal sums are equal.
 _UNITS = math.lcm(*range(1, 17)) * 10**4
 
@@ -62,9 +63,14 @@ def sign_flip_p(changes: Iterable[float], seed: int = 0) -> float:
     units = [unit for unit in units if unit]
     halves = [_counted_sums(units[start::2]) for start in (0, 1)]
     if halves[0] is not None and halves[1] is not None:
-        falls, rises = _exact_shares(halves[0], halves[1])
-    else:
-        falls, rises = _drawn_shares(units, random.Random(seed))  # noqa: S311  (to be repeated)
+        return _two_sided(*_exact_shares(halves[0], halves[1]))
+    draw = random.Random(seed)  # noqa: S311  (to be repeated, not to be secret)
+    few, many = _DRAWS
+    p = _two_sided(*_drawn_shares(units, few, draw))
+    return p if p > 2 * LEVEL else _two_sided(*_drawn_shares(units, many, draw))
+
+
+def _two_sided(falls: float, rises: float) -> float:
     return min(1.0, 2 * min(falls, rises))
 
 
@@ -91,19 +97,19 @@ def _exact_shares(one: Mapping[int, int], other: Mapping[int, int]) -> tuple[flo
     return (choices - negative) / choices, not_positive / choices
 
 
-def _drawn_shares(units: Sequence[int], draw: random.Random) -> tuple[float, float]:
+def _drawn_shares(units: Sequence[int], draws: int, draw: random.Random) -> tuple[float, float]:
     """Return the same of drawn choices, and of the one that flips nothing."""
-    sums = [0] * _DRAWS
+    sums = [0] * draws
     for start in range(0, len(units), 8):
         # A drawn byte chooses among eight units; all their sums are made once.
         table = [0]
         for unit in units[start : start + 8]:
             table += [total + unit for total in table]
-        chosen = draw.randbytes(_DRAWS).translate(bytes(n % len(table) for n in range(256)))
+        chosen = draw.randbytes(draws).translate(bytes(n % len(table) for n in range(256)))
         sums = list(map(add, sums, map(table.__getitem__, chosen)))
     not_below = 1 + sum(total >= 0 for total in sums)
     not_above = 1 + sum(total <= 0 for total in sums)
-    return not_below / (_DRAWS + 1), not_above / (_DRAWS + 1)
+    return not_below / (draws + 1), not_above / (draws + 1)
 
 
 def holm(values: Sequence[float]) -> list[float]:

@@ -142,7 +142,8 @@ def _tail(atoms: _Atoms, point: float) -> float:
         along = scale * math.sinh(node)
         divisor = complex(saddle, along)
         for rate, count in rates:
-            divisor *= complex(1, -along * rate) ** count
+            factor = complex(1, -along * rate)
+            divisor *= factor if count == 1 else factor**count
         value = math.cosh(node) / divisor
         total += value.real
         term = abs(value)

@@ -67,7 +67,9 @@ def _difference_of_means(tasks: int, repetitions: int, mean: float) -> float | N
     freedom = min(tasks - 1, 10_000)  # beyond it, the quantiles are those of a normal distribution
     # Both sides of the level, and one side of the power.
     quantiles = t_quantile(1 - LEVEL, freedom) + t_quantile(2 * POWER - 1, freedom)
-    found = quantiles * math.sqrt(2 * mean * (1 - mean) / repetitions / tasks)
+    # Sums of passed trials change in steps of two when a sign is flipped: half a step for that.
+    step = 1 / repetitions / tasks
+    found = quantiles * math.sqrt(2 * mean * (1 - mean) * step) + step
     return found if found <= 1 else None
 
 

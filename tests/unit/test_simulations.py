@@ -182,6 +182,12 @@ def test_the_least_detectable_difference_is_found_in_80_of_100_cases(
     assert found_share(tasks, repetitions, least, change, times=400) >= 0.8 - noise
 
 
+@pytest.mark.parametrize("tasks", [6, 8, 10, 14, 20, 30, 50, 100, 200, 500])
+def test_the_table_of_least_detectable_differences_is_that_of_the_page(tasks: int) -> None:
+    cells = (f"{least_detectable(tasks, repetitions).least:.2f}" for repetitions in (1, 3, 10))
+    assert f"| {tasks} | {' | '.join(cells)} |" in PAGE.read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("repetitions", [1, 3, 10])

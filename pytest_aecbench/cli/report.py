@@ -12,6 +12,7 @@ import typer
 from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_table
 from pytest_aecbench.cli.filters import Filters, with_filters
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,6 +107,7 @@ def rank_agents(
     Example: aec-bench report leaderboard --by domain --format markdown
     """
     from pytest_aecbench.reports.leaderboard import leaderboard
+    from pytest_aecbench.reports.markdown import code
 
     check_choices([output_format], ("csv", "json", "markdown", "table"), "--format")
     check_choices(by or (), tuple(_GROUPS), "--by")
@@ -125,7 +127,7 @@ def rank_agents(
     else:
         _print_board(board, groups)
     if not as_json and output_format in ("markdown", "table"):
-        for note in _board_notes(board):
+        for note in _board_notes(board, code if output_format == "markdown" else printable):
             typer.echo(note)
 
 
@@ -134,13 +136,14 @@ def _set_aside_notes(set_aside: Mapping[str, int]) -> Iterator[str]:
         yield f"not counted: {count} of earlier versions of {task_id}"
 
 
-def _board_notes(board: Leaderboard) -> Iterator[str]:
+def _board_notes(board: Leaderboard, shown: Callable[[str], str]) -> Iterator[str]:
+    """Yield the agents that are ranked last, and what is not counted; names as they are shown."""
     from pytest_aecbench.reports.scores import MAX_MISSING, missing_text
 
     if any(row.complete for row in board.rows):
         for row in board.rows:
             if not row.complete:
-                yield f"ranked last: {row.agent}; {missing_text(row.missing, MAX_MISSING)}"
+                yield f"ranked last: {shown(row.agent)}; {missing_text(row.missing, MAX_MISSING)}"
     yield from _set_aside_notes(board.set_aside)
     if board.held_out:
         yield f"not counted: {board.held_out} of held-out tasks; --holdout counts them"

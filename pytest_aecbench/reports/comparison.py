@@ -18,6 +18,7 @@ from pytest_aecbench.reports.paired import paired_change, too_few_text
 from pytest_aecbench.reports.power import least_detectable
 from pytest_aecbench.reports.scores import MAX_MISSING, missing_text
 from pytest_aecbench.reports.statistics import DECIMALS, LEVEL
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -246,8 +247,6 @@ def _compared(
         )
         for task_id, found in sorted(rewards.items())
     )
-    before = fmean(task.before for task in tasks)
-    after = fmean(task.after for task in tasks)
     change = paired_change([task.after - task.before for task in tasks])
     missing = fmean(1 - len(rewards.get(task, ())) / count for task, count in planned.items())
     return AgentComparison(
@@ -256,16 +255,14 @@ def _compared(
         paired_by=paired_by,
         pairs=sum(task.pairs for task in tasks),
         missing=round(missing, DECIMALS),
-        before=before,
-        after=after,
+        before=fmean(task.before for task in tasks),
+        after=fmean(task.after for task in tasks),
         change=round(change.interval.mean, DECIMALS),
         low=change.interval.low,
         high=change.interval.high,
         standard_error=change.interval.standard_error,
         p=change.p,
-        least_detectable=least_detectable(
-            len(tasks), min(task.pairs for task in tasks), (before + after) / 2
-        ).least,
+        least_detectable=least_detectable(len(tasks), min(task.pairs for task in tasks)).least,
         tasks=tasks,
     )
 
@@ -294,7 +291,8 @@ def judge_regression(
             lines.append(f"{agent.name} regressed {against}: {figures}")
         else:
             lines.append(f"{agent.name} did not regress {against}: {figures}")
-    return Verdict(passed, tuple(lines))
+    # Names of agents come from outside and must not start a new line.
+    return Verdict(passed, tuple(map(printable, lines)))
 
 
 def _unknown(agent: AgentComparison, tolerance: float | None, max_missing: float) -> str | None:

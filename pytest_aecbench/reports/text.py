@@ -94,7 +94,7 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
     """Yield what was paired with what, and what was left out."""
-    if not comparison.agents:
+    if not comparison.agents and not comparison.unscored:
         yield f"nothing is compared: no trial of {comparison.after} pairs with one before"
     for paired_by, meaning in _PAIRED_BY.items():
         pairs = sum(agent.pairs for agent in comparison.agents if agent.paired_by == paired_by)

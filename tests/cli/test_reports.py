@@ -228,6 +228,7 @@ def test_missing_scores_are_said_in_every_format(ledger: Ledger, aec_bench: Run)
     assert "lucky" in table.splitlines()[3]
     markdown = aec_bench("report", "leaderboard", "--format", "markdown").out
     assert "| `lucky` | 1 of 6 | 5 | 4 | 1.00 | 0.03 to 1.00 | - | 1.00 | 0.20 |" in markdown
+    assert "ranked last: `lucky`; 83.33 % of scores are missing" in markdown
     text = aec_bench("report", "leaderboard", "--format", "csv").out
     (lucky,) = [row for row in csv.DictReader(io.StringIO(text)) if row["agent"] == "lucky"]
     assert (lucky["tasks"], lucky["tasks_scored"], lucky["errors_as_zeros"]) == ("5", "1", "0.2")

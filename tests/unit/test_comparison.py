@@ -228,6 +228,21 @@ def test_an_agent_all_of_whose_pairs_lack_a_reward_is_not_forgotten() -> None:
     assert verdict.lines[1].startswith("fine did not regress against A: ")
 
 
+def test_names_of_agents_cannot_start_a_new_line_of_the_verdict() -> None:
+    name = "it\nregressed \x1b[31m"
+    scored = [trial(f"civil/{n}", 1.0, agent=name) for n in range(6)]
+    broken = [trial(f"civil/{n}", None, agent=name) for n in range(6)]
+    for after in (scored, broken):
+        (line,) = judge_regression(compared(scored, after)).lines
+        assert line.isprintable()
+
+
+def test_where_no_pair_has_two_rewards_it_is_not_said_that_nothing_pairs() -> None:
+    lines = list(comparison_lines(compared([trial()], [trial(reward=None)])))
+    assert "it: no pair has two rewards" in lines
+    assert not any("nothing is compared" in line for line in lines)
+
+
 def test_a_comparison_has_the_figures_of_the_sign_flip_test() -> None:
     (agent,) = compared(rewards(*ALL, 1.0, 1.0), rewards(*FALLEN, 1.0, 1.0)).agents
     # By hand: six tasks changed, all of them down, in 1 of 64 choices of signs; both sides.

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CUT",
     "both_ends",
+    "counted",
     "did_you_mean",
     "duration_text",
     "encodable",
@@ -22,6 +23,13 @@ __all__ = [
 
 # A regular expression for what ``both_ends`` and ``joined_ends`` put between head and tail.
 CUT = r"\n\[\d+ (?:bytes|characters) left out\]\n"
+
+
+def counted(n: int, noun: str, of: int | None = None) -> str:
+    """Return a number of things, and of how many if it is not all of them."""
+    total = n if of is None else of
+    part = f"{n} of " if total != n else ""
+    return f"{part}{total} {noun}{'' if total == 1 else 's'}"
 
 
 def nearest(name: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str | None:

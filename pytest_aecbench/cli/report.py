@@ -12,6 +12,7 @@ import typer
 from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_table
 from pytest_aecbench.cli.filters import Filters, with_filters
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,6 +107,7 @@ def rank_agents(
     Example: aec-bench report leaderboard --by domain --format markdown
     """
     from pytest_aecbench.reports.leaderboard import leaderboard
+    from pytest_aecbench.reports.markdown import code
 
     check_choices([output_format], ("csv", "json", "markdown", "table"), "--format")
     check_choices(by or (), tuple(_GROUPS), "--by")
@@ -125,7 +127,7 @@ def rank_agents(
     else:
         _print_board(board, groups)
     if not as_json and output_format in ("markdown", "table"):
-        for note in (*_set_aside_notes(board.set_aside), *_held_out_notes(board)):
+        for note in _board_notes(board, code if output_format == "markdown" else printable):
             typer.echo(note)
 
 
@@ -134,26 +136,37 @@ def _set_aside_notes(set_aside: Mapping[str, int]) -> Iterator[str]:
         yield f"not counted: {count} of earlier versions of {task_id}"
 
 
-def _held_out_notes(board: Leaderboard) -> Iterator[str]:
+def _board_notes(board: Leaderboard, shown: Callable[[str], str]) -> Iterator[str]:
+    """Yield the agents that are ranked last, and what is not counted; names as they are shown."""
+    from pytest_aecbench.reports.scores import MAX_MISSING, missing_text
+
+    if any(row.complete for row in board.rows):
+        for row in board.rows:
+            if not row.complete:
+                yield f"ranked last: {shown(row.agent)}; {missing_text(row.missing, MAX_MISSING)}"
+    yield from _set_aside_notes(board.set_aside)
     if board.held_out:
         yield f"not counted: {board.held_out} of held-out tasks; --holdout counts them"
 
 
 def _board_head(board: Leaderboard) -> tuple[str, ...]:
-    from pytest_aecbench.reports.columns import FIGURES, USED, heads
+    from pytest_aecbench.reports.columns import ERRORS_AS_ZEROS, FIGURES, USED, heads
 
     at_k = (f"pass@{board.k}",) if board.k > 1 else ()
-    return ("agent", "tasks", *heads(FIGURES), *at_k, "error rate", *heads(USED))
+    figures = heads((*FIGURES, ERRORS_AS_ZEROS))
+    return ("agent", "scored", *figures, *at_k, "error rate", *heads(USED))
 
 
 def _board_cells(board: Leaderboard, row: Row) -> tuple[str, ...]:
-    from pytest_aecbench.reports.columns import FIGURES, USED, cells
+    from pytest_aecbench.reports.columns import ERRORS_AS_ZEROS, FIGURES, USED, cells, number_text
 
-    at_k = "-" if row.pass_at_k is None else f"{row.pass_at_k:.2f}"
+    at_k = number_text(row.pass_at_k)
+    if 0 < row.pass_k_tasks < board.tasks:
+        at_k += f" ({row.pass_k_tasks} of {board.tasks} tasks)"
     return (
         row.agent,
-        f"{row.tasks} of {board.tasks}",
-        *cells(FIGURES, row.summary.overall),
+        f"{row.summary.overall.tasks_scored} of {board.tasks}",
+        *cells((*FIGURES, ERRORS_AS_ZEROS), row.summary.overall),
         *((at_k,) if board.k > 1 else ()),
         f"{row.error_rate:.0%}",
         *cells(USED, row.summary),
@@ -161,17 +174,30 @@ def _board_cells(board: Leaderboard, row: Row) -> tuple[str, ...]:
 
 
 def _group_head(by: str) -> tuple[str, ...]:
-    from pytest_aecbench.reports.columns import FIGURES, heads
+    from pytest_aecbench.reports.columns import TABLE, heads
 
-    return ("agent", by, *heads(FIGURES))
+    return ("agent", by, *heads(TABLE))
 
 
 def _group_rows(board: Leaderboard, by: str) -> Iterator[tuple[str, ...]]:
-    from pytest_aecbench.reports.columns import FIGURES, cells
+    from pytest_aecbench.reports.columns import TABLE, cells
 
     for row in board.rows:
         for name, group in _GROUPS[by](row.summary).items():
-            yield (row.agent, name, *cells(FIGURES, group))
+            yield (row.agent, name, *cells(TABLE, group))
+
+
+def _pair_head() -> tuple[str, ...]:
+    from pytest_aecbench.reports.columns import PAIRED, heads
+
+    return ("agent", "less", *heads(PAIRED))
+
+
+def _pair_rows(board: Leaderboard) -> Iterator[tuple[str, ...]]:
+    from pytest_aecbench.reports.columns import PAIRED, cells
+
+    for pair in board.pairs:
+        yield (pair.agent, pair.other, *cells(PAIRED, pair))
 
 
 def _print_board(board: Leaderboard, groups: Sequence[str]) -> None:
@@ -179,6 +205,9 @@ def _print_board(board: Leaderboard, groups: Sequence[str]) -> None:
     for by in groups:
         typer.echo()
         print_table(_group_head(by), _group_rows(board, by))
+    if board.pairs:
+        typer.echo()
+        print_table(_pair_head(), _pair_rows(board))
 
 
 def _print_markdown(board: Leaderboard, groups: Sequence[str]) -> None:
@@ -186,13 +215,18 @@ def _print_markdown(board: Leaderboard, groups: Sequence[str]) -> None:
 
     rows = (_board_cells(board, one) for one in board.rows)
     typer.echo(table(_board_head(board), ((code(name), *rest) for name, *rest in rows)))
-    for by in groups:
-        found = ((code(name), code(group), *rest) for name, group, *rest in _group_rows(board, by))
-        typer.echo(f"\n{table(_group_head(by), found)}")
+    more = [(_group_head(by), _group_rows(board, by)) for by in groups]
+    if board.pairs:
+        more.append((_pair_head(), _pair_rows(board)))
+    for head, found in more:
+        named = ((code(name), code(second), *rest) for name, second, *rest in found)
+        typer.echo(f"\n{table(head, named)}")
     typer.echo()
 
 
 def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
+    from pytest_aecbench.reports.columns import PAIRED, data
+
     return {
         "k": board.k,
         "tasks": board.tasks,
@@ -208,6 +242,9 @@ def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
             }
             for row in board.rows
         ],
+        "pairs": [
+            {"agent": pair.agent, "other": pair.other, **data(PAIRED, pair)} for pair in board.pairs
+        ],
         "set_aside": board.set_aside,
         "held_out": board.held_out,
     }
@@ -219,17 +256,18 @@ def _row_data(row: Row) -> dict[str, object]:
     return {
         "agent": row.agent,
         "experiments": row.experiments,
-        "tasks": row.tasks,
         **_group_data(row.summary.overall),
+        "missing": row.missing,
         "pass_at_k": row.pass_at_k,
+        "pass_k_tasks": row.pass_k_tasks,
         **data(USED, row.summary),
     }
 
 
 def _group_data(group: Group) -> dict[str, object]:
-    from pytest_aecbench.reports.columns import FIGURES, data
+    from pytest_aecbench.reports.columns import TABLE, data
 
-    return data(FIGURES, group)
+    return data(TABLE, group)
 
 
 def _print_csv(board: Leaderboard, groups: Sequence[str]) -> None:
@@ -255,12 +293,20 @@ def compare_experiments(
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Exit with 1 if an agent's rewards fell and the interval excludes 0.",
+            help="Exit with 1 if an agent's rewards fell by more than chance explains, or if that "
+            "cannot be told.",
         ),
     ] = False,
     tolerance: Annotated[
         float | None,
         typer.Option(help="With --fail-on-regression, fail only on falls of more than this."),
+    ] = None,
+    max_error_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="With --fail-on-regression, the share of scores that may be missing "
+            "(default 0.05).",
+        ),
     ] = None,
     output_format: Annotated[
         str, typer.Option("--format", help="table, markdown or json.")
@@ -274,13 +320,15 @@ def compare_experiments(
     from pytest_aecbench.reports.comparison import compare, judge_regression
     from pytest_aecbench.reports.markdown import comparison_blocks
     from pytest_aecbench.reports.results import TrialResult
+    from pytest_aecbench.reports.scores import MAX_MISSING
     from pytest_aecbench.reports.text import comparison_lines
 
     check_choices([output_format], ("json", "markdown", "table"), "--format")
-    if tolerance is not None and not 0 <= tolerance <= 1:
-        raise SettingsError(f"--tolerance: {tolerance!r} is not valid; use a number from 0 to 1")
-    if tolerance is not None and not fail_on_regression:
-        raise SettingsError("--tolerance: has no effect by itself; add --fail-on-regression")
+    for option, share in (("--tolerance", tolerance), ("--max-error-rate", max_error_rate)):
+        if share is not None and not 0 <= share <= 1:
+            raise SettingsError(f"{option}: {share!r} is not valid; use a number from 0 to 1")
+        if share is not None and not fail_on_regression:
+            raise SettingsError(f"{option}: has no effect by itself; add --fail-on-regression")
     sides = (_records(before), _records(after))
     names = (sides[0][0].experiment_id, sides[1][0].experiment_id)
     if names[0] == names[1]:
@@ -297,9 +345,10 @@ def compare_experiments(
             typer.echo(line)
     if not fail_on_regression:
         return
-    if not comparison.agents:
+    if not comparison.agents and not comparison.unscored:
         raise SettingsError(f"B: no trial of {names[1]!r} pairs with one of {names[0]!r}")
-    verdict = judge_regression(comparison, tolerance)
+    max_missing = MAX_MISSING if max_error_rate is None else max_error_rate
+    verdict = judge_regression(comparison, tolerance, max_missing)
     for line in verdict.lines:
         typer.echo(f"aec-bench: {line}", err=True)
     if not verdict.passed:

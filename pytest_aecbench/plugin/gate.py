@@ -42,17 +42,19 @@ def _judge(config: pytest.Config, trials: list[TrialResult]) -> Verdict | None:
         return None
     from pytest_aecbench.reports.comparison import judge_regression
     from pytest_aecbench.reports.gates import Verdict, judge_error_rate
+    from pytest_aecbench.reports.scores import MAX_MISSING
 
     verdicts = []
+    max_missing = MAX_MISSING if settings.max_error_rate is None else settings.max_error_rate
     if settings.gate is not None:
-        verdicts.append(settings.gate.judge(trials))
+        verdicts.append(settings.gate.judge(trials, max_missing))
     if settings.max_error_rate is not None:
         verdicts.append(judge_error_rate(trials, settings.max_error_rate))
         if settings.gate is None and not settings.fail_on_regression:
             failed = any(trial.passed is False for trial in trials)
             verdicts.append(Verdict(not failed, ()))
     if settings.fail_on_regression and (comparison := comparison_of(config, trials)):
-        verdicts.append(judge_regression(comparison))
+        verdicts.append(judge_regression(comparison, max_missing=max_missing))
     if not verdicts:
         return None
     lines = tuple(line for verdict in verdicts for line in verdict.lines)

@@ -5,15 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from pytest_aecbench.reports.paired import too_few_text
 from pytest_aecbench.text import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pytest_aecbench.reports.leaderboard import AgentPair
     from pytest_aecbench.reports.statistics import Interval
     from pytest_aecbench.reports.summary import AgentSummary, Group, Total
 
-__all__ = ["FIGURES", "USED", "Column", "bounds_text", "cells", "data", "heads"]
+__all__ = [
+    "ERRORS_AS_ZEROS",
+    "FIGURES",
+    "PAIRED",
+    "SCORED",
+    "TABLE",
+    "USED",
+    "Column",
+    "bounds_text",
+    "cells",
+    "data",
+    "heads",
+    "number_text",
+    "p_text",
+]
 
 _ValueT = TypeVar("_ValueT")
 
@@ -43,16 +59,25 @@ def data(columns: Sequence[Column[_ValueT]], value: _ValueT) -> dict[str, object
     return {key: get(value) for column in columns for key, get in column.data.items()}
 
 
+def number_text(value: float | None) -> str:
+    """Return a figure as it is shown; a dash where there is none."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def p_text(p: float | None) -> str:
+    """Return a p value as it is shown; a dash where too few tasks could show anything."""
+    if p is None:
+        return "-"
+    return "<.001" if p < 0.001 else f"{p:.3f}"
+
+
 def _mean_text(interval: Interval | None) -> str:
-    """Return a mean as it is shown; a dash where there is none."""
-    return "-" if interval is None else f"{interval.mean:.2f}"
+    return number_text(interval.mean if interval else None)
 
 
 def bounds_text(interval: Interval | None) -> str:
     """Return an interval's bounds as they are shown; a dash where there are none."""
-    if interval is None or interval.low is None or interval.high is None:
-        return "-"
-    return f"{interval.low:.2f} to {interval.high:.2f}"
+    return "-" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}"
 
 
 def _amount_text(total: Total, decimals: int = 0) -> str:
@@ -63,6 +88,7 @@ def _amount_text(total: Total, decimals: int = 0) -> str:
     return f"{total.value:,.{decimals}f}{partly}"
 
 
+# Those of every table; the terminal has room for no more.
 FIGURES: tuple[Column[Group], ...] = (
     Column(
         "trials",
@@ -95,10 +121,60 @@ FIGURES: tuple[Column[Group], ...] = (
         },
     ),
     Column(
+        "SE",
+        lambda group: number_text(group.mean.standard_error if group.mean else None),
+        4,
+        {"standard_error": lambda group: group.mean and group.mean.standard_error},
+    ),
+    Column(
         "pass@1",
         lambda group: _mean_text(group.pass_at_1),
         6,
         {"pass_at_1": lambda group: group.pass_at_1 and group.pass_at_1.mean},
+    ),
+)
+SCORED: Column[Group] = Column(
+    "scored tasks",
+    lambda group: f"{group.tasks_scored} of {group.tasks}",
+    data={
+        "tasks": lambda group: group.tasks,
+        "tasks_scored": lambda group: group.tasks_scored,
+        "missing": lambda group: group.missing,
+    },
+)
+ERRORS_AS_ZEROS: Column[Group] = Column(
+    "errors as zeros",
+    lambda group: number_text(group.errors_as_zeros),
+    data={"errors_as_zeros": lambda group: group.errors_as_zeros},
+)
+# Those of tables that have room.
+TABLE = (*FIGURES, SCORED, ERRORS_AS_ZEROS)
+PAIRED: tuple[Column[AgentPair], ...] = (
+    Column(
+        "tasks", lambda pair: str(pair.difference.n), data={"tasks": lambda pair: pair.difference.n}
+    ),
+    Column(
+        "difference",
+        lambda pair: f"{pair.difference.mean:+.2f}",
+        data={"difference": lambda pair: pair.difference.mean},
+    ),
+    Column(
+        "95 % interval",
+        lambda pair: f"{pair.difference.low:+.2f} to {pair.difference.high:+.2f}",
+        data={
+            "low": lambda pair: pair.difference.low,
+            "high": lambda pair: pair.difference.high,
+        },
+    ),
+    Column(
+        "SE",
+        lambda pair: number_text(pair.difference.standard_error),
+        data={"standard_error": lambda pair: pair.difference.standard_error},
+    ),
+    Column(
+        "Holm's p",
+        lambda pair: too_few_text(pair.difference.n) if pair.p is None else p_text(pair.p),
+        data={"p": lambda pair: pair.p},
     ),
 )
 USED: tuple[Column[AgentSummary], ...] = (

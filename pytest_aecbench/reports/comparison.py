@@ -1,19 +1,24 @@
 """Comparison of two experiments by the trials that are in both.
 
-Rewards are paired, averaged per task and compared per agent; the interval of the mean change is a
-bootstrap over tasks, for trials of one task are not independent.
+Rewards are paired, averaged per task and compared per agent, because trials of one task are not
+independent. A sign-flip test over tasks tells changes from chance.
 """
 
 from __future__ import annotations
 
-import math
-import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.ledger.identity import final_attempts
+from pytest_aecbench.reports.columns import p_text
 from pytest_aecbench.reports.gates import Verdict
+from pytest_aecbench.reports.paired import paired_change, too_few_text
+from pytest_aecbench.reports.power import least_detectable
+from pytest_aecbench.reports.scores import MAX_MISSING, missing_text
+from pytest_aecbench.reports.statistics import DECIMALS, LEVEL
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -24,15 +29,9 @@ __all__ = [
     "AgentComparison",
     "Comparison",
     "TaskDifference",
-    "bootstrap_bounds",
     "compare",
     "judge_regression",
 ]
-
-_RESAMPLES = 5000
-_CONFIDENCE = 0.95
-# Means of binary fractions are off by less: no change is to be no regression.
-_DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,35 +46,35 @@ class TaskDifference:
     @property
     def change(self) -> float:
         """By how much the reward rose."""
-        return round(self.after - self.before, _DECIMALS)
+        return round(self.after - self.before, DECIMALS)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentComparison:
-    """The change of one agent's rewards, and its bounds; one task gives no bounds."""
+    """The change of one agent's rewards, its 95 % interval, and the p of no change at all.
+
+    ``p`` is None where too few tasks could show anything, and ``least_detectable`` where no change
+    is likely to be found. ``missing`` is the share of pairs that lack a reward.
+    """
 
     before_agent: str
     after_agent: str
     paired_by: str
     pairs: int
+    missing: float
     before: float
     after: float
     change: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
+    standard_error: float | None
+    p: float | None
+    least_detectable: float | None
     tasks: tuple[TaskDifference, ...]
-
-    def regressed(self, tolerance: float | None = None) -> bool:
-        """Return whether rewards fell by more than chance explains, or than ``tolerance``."""
-        if tolerance is not None:
-            return self.change < -tolerance
-        return self.high is not None and self.high < 0
 
     @property
     def bounds_text(self) -> str:
-        """The bounds as they are shown; a dash where there are none."""
-        if self.low is None or self.high is None:
-            return "-"
+        """The interval as it is shown."""
         return f"{self.low:+.2f} to {self.high:+.2f}"
 
     @property
@@ -93,14 +92,18 @@ class AgentComparison:
     @property
     def name(self) -> str:
         """The agent, or both where they differ."""
-        if self.before_agent == self.after_agent:
-            return self.after_agent
-        return f"{self.before_agent} > {self.after_agent}"
+        return _name(self.before_agent, self.after_agent)
+
+
+def _name(before: str, after: str) -> str:
+    return after if before == after else f"{before} > {after}"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Two experiments side by side; ``left_out`` counts trials by why they are not compared.
+
+    ``unscored`` has the agents that have pairs, but none with two rewards.
 
     Trials are paired where task files and repetition are the same and so is the agent (``trial``),
     or its name (``name``), or, if no other trials are and each side has one agent, without regard
@@ -110,6 +113,7 @@ class Comparison:
     before: str
     after: str
     agents: tuple[AgentComparison, ...]
+    unscored: tuple[str, ...]
     left_out: Mapping[str, int]
     changed_tasks: tuple[str, ...]
 
@@ -120,7 +124,6 @@ def compare(
     *,
     names: tuple[str, str],
     holdout: bool = False,
-    seed: int = 0,
 ) -> Comparison:
     """Pair the trials of two experiments and compare them; held-out ones only if ``holdout``."""
     left_out: Counter[str] = Counter()
@@ -128,13 +131,19 @@ def compare(
     new = _settled(after, holdout, left_out)
     groups: dict[tuple[str, str, str], list[tuple[TrialResult, TrialResult]]] = defaultdict(list)
     for paired_by, one, other in _pairs(old, new):
+        groups[paired_by, one.agent, other.agent].append((one, other))
         if one.reward is None or other.reward is None:
             left_out["without a reward"] += 1
-        else:
-            groups[paired_by, one.agent, other.agent].append((one, other))
     changed = _count_unpaired(old, new, names, left_out)
-    agents = [_compared(*group, groups[group], seed) for group in sorted(groups)]
-    return Comparison(*names, tuple(agents), dict(left_out), changed)
+    agents = []
+    unscored = []
+    for group, pairs in sorted(groups.items()):
+        found = _compared(*group, pairs)
+        if found is None:
+            unscored.append(_name(*group[1:]))
+        else:
+            agents.append(found)
+    return Comparison(*names, tuple(agents), tuple(unscored), dict(left_out), changed)
 
 
 def _identity(trial: TrialResult) -> tuple[str, str]:
@@ -220,52 +229,82 @@ def _compared(
     before_agent: str,
     after_agent: str,
     pairs: Sequence[tuple[TrialResult, TrialResult]],
-    seed: int,
-) -> AgentComparison:
+) -> AgentComparison | None:
     rewards: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    planned: Counter[str] = Counter()
     for one, other in pairs:
-        assert one.reward is not None
-        assert other.reward is not None
-        rewards[one.task_id].append((one.reward, other.reward))
+        planned[one.task_id] += 1
+        if one.reward is not None and other.reward is not None:
+            rewards[one.task_id].append((one.reward, other.reward))
+    if not rewards:
+        return None
     tasks = tuple(
         TaskDifference(
             task_id,
             len(found),
-            math.fsum(reward for reward, _ in found) / len(found),
-            math.fsum(reward for _, reward in found) / len(found),
+            fmean(reward for reward, _ in found),
+            fmean(reward for _, reward in found),
         )
         for task_id, found in sorted(rewards.items())
     )
-    low, high = bootstrap_bounds([task.change for task in tasks], seed)
-    before = math.fsum(task.before for task in tasks) / len(tasks)
-    after = math.fsum(task.after for task in tasks) / len(tasks)
-    change = round(after - before, _DECIMALS)
+    change = paired_change([task.after - task.before for task in tasks])
+    missing = fmean(1 - len(rewards.get(task, ())) / count for task, count in planned.items())
     return AgentComparison(
-        before_agent, after_agent, paired_by, len(pairs), before, after, change, low, high, tasks
+        before_agent=before_agent,
+        after_agent=after_agent,
+        paired_by=paired_by,
+        pairs=sum(task.pairs for task in tasks),
+        missing=round(missing, DECIMALS),
+        before=fmean(task.before for task in tasks),
+        after=fmean(task.after for task in tasks),
+        change=round(change.interval.mean, DECIMALS),
+        low=change.interval.low,
+        high=change.interval.high,
+        standard_error=change.interval.standard_error,
+        p=change.p,
+        least_detectable=least_detectable(len(tasks), min(task.pairs for task in tasks)).least,
+        tasks=tasks,
     )
 
 
-def bootstrap_bounds(values: Sequence[float], seed: int = 0) -> tuple[float | None, float | None]:
-    """Return the percentile bootstrap's 95 % interval of the mean; the same for the same values."""
-    n = len(values)
-    if n < 2:
-        return None, None
-    draw = random.Random(seed)  # noqa: S311  (to be repeated, not to be secret)
-    means = sorted(math.fsum(draw.choices(values, k=n)) / n for _ in range(_RESAMPLES))
-    cut = int(_RESAMPLES * (1 - _CONFIDENCE) / 2)
-    return round(means[cut], _DECIMALS), round(means[-cut - 1], _DECIMALS)
+def judge_regression(
+    comparison: Comparison, tolerance: float | None = None, max_missing: float = MAX_MISSING
+) -> Verdict:
+    """Return whether no agent's rewards fell, by more than chance explains or than ``tolerance``.
 
-
-def judge_regression(comparison: Comparison, tolerance: float | None = None) -> Verdict:
-    """Return whether no agent's rewards fell; where nothing could be compared, they may have."""
-    if not comparison.agents:
+    Where that cannot be told, they may have.
+    """
+    if not comparison.agents and not comparison.unscored:
         return Verdict(
             False, (f"nothing to compare with {comparison.before}: no trial is in both",)
         )
-    regressed = [agent.regressed(tolerance) for agent in comparison.agents]
-    lines = (
-        f"{agent.name} {'regressed' if fell else 'did not regress'} against {comparison.before}: "
-        f"{agent.change:+.2f} ({agent.bounds_text})"
-        for agent, fell in zip(comparison.agents, regressed, strict=True)
-    )
-    return Verdict(not any(regressed), tuple(lines))
+    passed = not comparison.unscored
+    against = f"against {comparison.before}"
+    lines = [f"{name}: unknown {against}: no pair has two rewards" for name in comparison.unscored]
+    for agent in comparison.agents:
+        figures = f"{agent.change:+.2f} ({agent.bounds_text}, p {p_text(agent.p)})"
+        if reason := _unknown(agent, tolerance, max_missing):
+            passed = False
+            lines.append(f"{agent.name}: unknown {against}: {reason}; {figures}")
+        elif _fell(agent, tolerance):
+            passed = False
+            lines.append(f"{agent.name} regressed {against}: {figures}")
+        else:
+            lines.append(f"{agent.name} did not regress {against}: {figures}")
+    # Names of agents come from outside and must not start a new line.
+    return Verdict(passed, tuple(map(printable, lines)))
+
+
+def _unknown(agent: AgentComparison, tolerance: float | None, max_missing: float) -> str | None:
+    """Return why it cannot be told whether the agent's rewards fell."""
+    if agent.missing > max_missing:
+        return missing_text(agent.missing, max_missing)
+    if tolerance is None and agent.p is None:
+        return too_few_text(len(agent.tasks))
+    return None
+
+
+def _fell(agent: AgentComparison, tolerance: float | None) -> bool:
+    if tolerance is not None:
+        return agent.change < -tolerance
+    return agent.change < 0 and agent.p is not None and agent.p <= LEVEL

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_aecbench.reports.columns import bounds_text
 from pytest_aecbench.reports.results import final_results
-from pytest_aecbench.reports.statistics import (
-    mean_interval,
-    mean_interval_by_task,
-    pass_at_k,
-    pass_hat_k,
-    wilson,
-)
-from pytest_aecbench.text import printable
+from pytest_aecbench.reports.scores import MAX_MISSING, Scores, missing_text
+from pytest_aecbench.reports.statistics import DECIMALS, mean_interval, pass_at_k, pass_hat_k
+from pytest_aecbench.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pytest_aecbench.reports.results import TrialResult
-    from pytest_aecbench.reports.statistics import Interval
 
 __all__ = [
     "FILTERS",
@@ -57,10 +50,6 @@ FILTERS: dict[str, Callable[[TrialResult], str]] = {
     "domain": lambda trial: trial.domain,
     "task": lambda trial: trial.task_id,
 }
-
-
-# Sums and differences of binary fractions are off by less: 1 - 0.7 is to be no more than 0.3.
-_DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +130,7 @@ def _labelled(metric: str, filters: Sequence[Filter]) -> str:
 
 
 def _number_text(value: float) -> str:
-    return f"{value:.{_DECIMALS}f}".rstrip("0").rstrip(".")
+    return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,41 +142,50 @@ class Gate:
     def __str__(self) -> str:
         return str(self.condition)
 
-    def judge(self, results: Sequence[TrialResult]) -> Verdict:
-        """Return whether the results pass, over every task and each trial's final attempt."""
-        lines: list[str] = []
-        passed = _holds(self.condition, final_results(results), lines)
-        return Verdict(passed, tuple(lines))
+    def judge(self, results: Sequence[TrialResult], max_missing: float = MAX_MISSING) -> Verdict:
+        """Return whether the results pass, over every task and each trial's final attempt.
+
+        A figure of rewards is not known if more than ``max_missing`` of the scores are missing.
+        """
+        judge = _Judge(final_results(results), max_missing)
+        passed = judge.holds(self.condition)
+        return Verdict(passed, tuple(judge.lines))
 
 
 def judge_error_rate(results: Sequence[TrialResult], maximum: float) -> Verdict:
     """Return whether each agent's share of trials that ended in an error is at most ``maximum``."""
-    return Gate(Clause("errors", (), "<=", round(maximum, _DECIMALS))).judge(results)
+    return Gate(Clause("errors", (), "<=", round(maximum, DECIMALS))).judge(results)
 
 
-def _holds(
-    condition: Condition, trials: Sequence[TrialResult], lines: list[str], negated: bool = False
-) -> bool:
-    """Judge every clause, adding its lines.
+class _Judge:
+    """Judges conditions on some trials, and has a line for every clause."""
 
-    A figure that is not known satisfies neither a comparison nor its opposite, hence ``not`` is
-    carried down to the comparisons and never turns what is not known into a pass.
-    """
-    if isinstance(condition, Not):
-        return _holds(condition.part, trials, lines, not negated)
-    if isinstance(condition, Combination):
-        verdicts = [_holds(part, trials, lines, negated) for part in condition.parts]
-        return all(verdicts) if (condition.word == "and") != negated else any(verdicts)
-    verdicts = []
-    for filters, chosen in _selections(condition.filters, trials):
-        figure = _figure(condition.metric, chosen)
-        verdict = (
-            figure.value is not None
-            and OPERATORS[condition.operator](figure.value, condition.needed) is not negated
-        )
-        verdicts.append(verdict)
-        lines.append(_line(condition, filters, figure, negated, verdict))
-    return all(verdicts)
+    def __init__(self, trials: Sequence[TrialResult], max_missing: float) -> None:
+        self.lines: list[str] = []
+        self._trials = trials
+        self._max_missing = max_missing
+
+    def holds(self, condition: Condition, negated: bool = False) -> bool:
+        """Judge every clause, adding its lines.
+
+        A figure that is not known satisfies neither a comparison nor its opposite, hence ``not`` is
+        carried down to the comparisons and never turns what is not known into a pass.
+        """
+        if isinstance(condition, Not):
+            return self.holds(condition.part, not negated)
+        if isinstance(condition, Combination):
+            verdicts = [self.holds(part, negated) for part in condition.parts]
+            return all(verdicts) if (condition.word == "and") != negated else any(verdicts)
+        verdicts = []
+        for filters, chosen in _selections(condition.filters, self._trials):
+            figure = _figure(condition.metric, chosen, self._max_missing)
+            verdict = (
+                figure.value is not None
+                and OPERATORS[condition.operator](figure.value, condition.needed) is not negated
+            )
+            verdicts.append(verdict)
+            self.lines.append(_line(condition, filters, figure, negated, verdict))
+        return all(verdicts)
 
 
 def _selections(
@@ -228,7 +226,7 @@ def _figure_text(value: float, needed: float) -> str:
     if isinstance(value, int):
         return str(value)
     side = (value > needed, value == needed)
-    texts = (f"{value:.{decimals}f}" for decimals in range(2, _DECIMALS))
+    texts = (f"{value:.{decimals}f}" for decimals in range(2, DECIMALS))
     return next(
         (text for text in texts if (float(text) > needed, float(text) == needed) == side),
         repr(value),
@@ -242,52 +240,48 @@ class _Figure(NamedTuple):
     basis: str
 
 
-def _figure(metric: str, trials: Sequence[TrialResult]) -> _Figure:
+def _figure(metric: str, trials: Sequence[TrialResult], max_missing: float) -> _Figure:
     if not trials:
         return _Figure(None, "no trial")
+    scores = Scores.of(trials)
     if metric == "errors":
-        errors = sum(trial.error_cause is not None for trial in trials)
-        share = round(errors / len(trials), _DECIMALS)
-        return _Figure(share, f"{errors} of {_counted(len(trials), 'trial')}")
-    rewards: dict[str, list[float]] = defaultdict(list)
-    outcomes: dict[str, list[bool]] = defaultdict(list)
-    for trial in trials:
-        if trial.reward is not None and trial.passed is not None:
-            rewards[trial.task_id].append(trial.reward)
-            outcomes[trial.task_id].append(trial.passed)
+        errors = sum(scores.errors.values())
+        share = round(errors / len(trials), DECIMALS)
+        return _Figure(share, f"{errors} of {counted(len(trials), 'trial')}")
     if metric == "trials":
-        return _Figure(sum(map(len, rewards.values())), f"scored, of {len(trials)}")
-    if not rewards:
+        return _Figure(sum(map(len, scores.rewards.values())), f"scored, of {len(trials)}")
+    if not scores.rewards:
         return _Figure(None, "no scored trial")
-    tasks = len({trial.task_id for trial in trials})
+    k = int(metric[len("pass@") :]) if metric.startswith("pass") else 1
+    figure = _figure_of_rewards(metric, k, scores)
+    if figure.value is not None and (missing := scores.missing(k)) > max_missing:
+        known = f"without them {figure.value:.2f}, {figure.basis}"
+        return _Figure(None, f"{missing_text(missing, max_missing)}; {known}")
+    return figure
+
+
+def _figure_of_rewards(metric: str, k: int, scores: Scores) -> _Figure:
     if metric == "min":
-        lowest = min(math.fsum(values) / len(values) for values in rewards.values())
-        return _Figure(round(lowest, _DECIMALS), _counted(len(rewards), "task", tasks))
+        lowest = min(map(fmean, scores.rewards.values()))
+        return _Figure(round(lowest, DECIMALS), _tasks_text(len(scores.rewards), scores))
     if metric == "mean":
-        return _mean_figure(mean_interval_by_task(rewards), tasks)
-    return _pass_figure(metric, list(outcomes.values()), tasks)
-
-
-def _pass_figure(metric: str, outcomes: Sequence[Sequence[bool]], tasks: int) -> _Figure:
-    k = int(metric[len("pass@") :])
-    if all(len(of_task) == k == 1 for of_task in outcomes):
-        return _mean_figure(wilson(sum(map(sum, outcomes)), len(outcomes)), tasks)
+        as_zeros = scores.errors_as_zeros
+        more = "" if as_zeros is None else f", {as_zeros:.2f} with errors as zeros"
+        return _mean_figure(list(map(fmean, scores.rewards.values())), scores, more)
     estimate = pass_at_k if metric.startswith("pass@") else pass_hat_k
-    enough = [estimate(len(o), sum(o), k) for o in outcomes if len(o) >= k]
+    enough = [estimate(len(o), sum(o), k) for o in scores.outcomes.values() if len(o) >= k]
     if not enough:
         needs = f"no task has {k} scored trials; use --aec-repetitions={k} or more"
         return _Figure(None, needs)
-    return _mean_figure(mean_interval(enough), tasks)
+    return _mean_figure(enough, scores)
 
 
-def _mean_figure(interval: Interval, tasks: int) -> _Figure:
-    counted = _counted(interval.n, "task", tasks)
-    known = interval.low is not None
-    basis = f"95 % interval {bounds_text(interval)}, {counted}" if known else counted
-    return _Figure(round(interval.mean, _DECIMALS), basis)
+def _mean_figure(values: Sequence[float], scores: Scores, more: str = "") -> _Figure:
+    interval = mean_interval(values)
+    tasks = _tasks_text(len(values), scores)
+    basis = f"95 % interval {bounds_text(interval)}, {tasks}{more}"
+    return _Figure(round(interval.mean, DECIMALS), basis)
 
 
-def _counted(n: int, noun: str, of: int | None = None) -> str:
-    total = n if of is None else of
-    part = f"{n} of " if total != n else ""
-    return f"{part}{total} {noun}{'' if total == 1 else 's'}"
+def _tasks_text(n: int, scores: Scores) -> str:
+    return counted(n, "task", len(scores.trials))

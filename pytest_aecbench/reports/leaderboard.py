@@ -1,37 +1,46 @@
 """The leaderboard: a row for each agent over all its trials in some experiments.
 
 Only the newest version of a task counts, by its files: what was earned on other files is counted
-apart and said. An agent is its identity, whatever it was called.
+apart and said. An agent is its identity, whatever it was called. An agent whose scores are missing
+is ranked below those that have theirs, because its mean is of other tasks.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from itertools import combinations
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.ledger.identity import agent_key
+from pytest_aecbench.reports.paired import holm, paired_change
 from pytest_aecbench.reports.results import TrialResult, final_results
-from pytest_aecbench.reports.statistics import pass_at_k_mean
+from pytest_aecbench.reports.scores import MAX_MISSING, Scores
+from pytest_aecbench.reports.statistics import DECIMALS, Interval, pass_at_k_mean
 from pytest_aecbench.reports.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_aecbench.ledger.record import TrialRecord
-    from pytest_aecbench.reports.summary import AgentSummary
+    from pytest_aecbench.reports.summary import AgentSummary, Group
 
-__all__ = ["Leaderboard", "Row", "leaderboard", "newest_versions"]
+__all__ = ["AgentPair", "Leaderboard", "Row", "leaderboard", "newest_versions"]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One agent's row."""
+    """One agent's row; ``missing`` is the share of its scores on all tasks of the board that are.
+
+    ``pass_at_k`` is over the ``pass_k_tasks`` tasks with k scored trials.
+    """
 
     agent: str
-    tasks: int
     experiments: int
     pass_at_k: float | None
+    pass_k_tasks: int
+    missing: float
     summary: AgentSummary
 
     @property
@@ -40,12 +49,32 @@ class Row:
         overall = self.summary.overall
         return overall.errors / overall.trials if overall.trials else 0.0
 
+    @property
+    def complete(self) -> bool:
+        """True if enough of its scores are there to rank it among others."""
+        return self.missing <= MAX_MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPair:
+    """The difference of an agent and one that is ranked below it, on the tasks with both scores.
+
+    ``p`` is that of no difference, raised by Holm's method for all pairs of the board; None where
+    too few tasks could show anything.
+    """
+
+    agent: str
+    other: str
+    difference: Interval
+    p: float | None
+
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
     """The agents, best first; ``set_aside`` counts records of earlier versions, by task."""
 
     rows: tuple[Row, ...]
+    pairs: tuple[AgentPair, ...]
     tasks: int
     k: int
     set_aside: Mapping[str, int]
@@ -83,27 +112,55 @@ def leaderboard(
     counted, set_aside = newest_versions(_latest_verdicts(asked))
     names = _names(counted)
     results = list(_results(counted, names))
-    outcomes: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    by_agent: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in final_results(results):
-        if trial.passed is not None:
-            outcomes[trial.agent][trial.task_id].append(trial.passed)
+        by_agent[trial.agent].append(trial)
+    scores = {agent: Scores.of(trials) for agent, trials in by_agent.items()}
     if k is None:
-        k = min((len(o) for tasks in outcomes.values() for o in tasks.values()), default=1)
+        found = (len(o) for one in scores.values() for o in one.outcomes.values())
+        k = min(found, default=1)
     experiments = defaultdict(set)
     for record in counted:
         experiments[names[agent_key(record.agent)]].add(record.experiment_id)
+    tasks = len({trial.task_id for trial in results})
     rows = [
         Row(
             summary.agent,
-            len({trial.task_id for trial in results if trial.agent == summary.agent}),
             len(experiments[summary.agent]),
-            pass_at_k_mean(outcomes[summary.agent], k),
+            pass_at_k_mean(scores[summary.agent].outcomes, k),
+            scores[summary.agent].tasks_with(k),
+            _missing(summary.overall, tasks),
             summary,
         )
         for summary in summarise(results)
     ]
-    tasks = len({trial.task_id for trial in results})
-    return Leaderboard(tuple(rows), tasks, k, set_aside, len(records) - len(asked))
+    rows.sort(key=lambda row: not row.complete)
+    pairs = _pairs([(row.agent, scores[row.agent]) for row in rows])
+    held_out = len(records) - len(asked)
+    return Leaderboard(tuple(rows), tuple(pairs), tasks, k, set_aside, held_out)
+
+
+def _missing(overall: Group, tasks: int) -> float:
+    """Return the share of scores that are missing; of tasks that were not attempted, all are."""
+    return round(1 - (1 - overall.missing) * overall.tasks / tasks, DECIMALS)
+
+
+def _pairs(ranked: Sequence[tuple[str, Scores]]) -> list[AgentPair]:
+    """Compare each agent with all below it, task by task."""
+    means = [
+        (agent, {task: fmean(rewards) for task, rewards in scores.rewards.items()})
+        for agent, scores in ranked
+    ]
+    found = [
+        (agent, other, paired_change([ours[task] - theirs[task] for task in shared]))
+        for (agent, ours), (other, theirs) in combinations(means, 2)
+        if (shared := sorted(ours.keys() & theirs.keys()))
+    ]
+    raised = iter(holm([change.p for _, _, change in found if change.p is not None]))
+    return [
+        AgentPair(agent, other, change.interval, None if change.p is None else next(raised))
+        for agent, other, change in found
+    ]
 
 
 def _latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:

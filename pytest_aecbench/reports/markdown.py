@@ -5,11 +5,18 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.columns import FIGURES, USED, cells, heads
+from pytest_aecbench.reports.columns import (
+    TABLE,
+    USED,
+    cells,
+    heads,
+    number_text,
+    p_text,
+)
 from pytest_aecbench.reports.results import final_results
 from pytest_aecbench.reports.summary import summarise
-from pytest_aecbench.reports.text import comparison_notes
-from pytest_aecbench.text import duration_text
+from pytest_aecbench.reports.text import comparison_notes, design_text
+from pytest_aecbench.text import counted, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -75,14 +82,14 @@ def _agent_blocks(summaries: Sequence[AgentSummary]) -> Iterator[str]:
     yield table(
         (
             "agent",
-            *heads(FIGURES),
+            *heads(TABLE),
             *chain.from_iterable((f"pass@{k}", f"pass^{k}") for k in repeated),
             *heads(USED),
         ),
         (
             (
                 code(summary.agent),
-                *cells(FIGURES, summary.overall),
+                *cells(TABLE, summary.overall),
                 *chain.from_iterable(_pass_cells(summary, k) for k in repeated),
                 *cells(USED, summary),
             )
@@ -96,7 +103,9 @@ def _agent_blocks(summaries: Sequence[AgentSummary]) -> Iterator[str]:
 def _pass_cells(summary: AgentSummary, k: int) -> tuple[str, str]:
     if summary.repetitions != k or summary.pass_at_k is None or summary.pass_hat_k is None:
         return "-", "-"
-    return f"{summary.pass_at_k:.2f}", f"{summary.pass_hat_k:.2f}"
+    tasks, of = summary.pass_k_tasks, summary.overall.tasks
+    partly = "" if tasks == of else f" ({counted(tasks, 'task', of)})"
+    return f"{summary.pass_at_k:.2f}{partly}", f"{summary.pass_hat_k:.2f}{partly}"
 
 
 def _details(
@@ -105,13 +114,13 @@ def _details(
     groups: Callable[[AgentSummary], Mapping[str, Group]],
 ) -> Iterator[str]:
     rows = [
-        (code(summary.agent), code(name), *cells(FIGURES, group))
+        (code(summary.agent), code(name), *cells(TABLE, group))
         for summary in summaries
         for name, group in groups(summary).items()
     ]
     if rows:
         yield f"<details><summary>By {what}</summary>"
-        yield table(("agent", what, *heads(FIGURES)), rows)
+        yield table(("agent", what, *heads(TABLE)), rows)
         yield "</details>"
 
 
@@ -126,7 +135,7 @@ def comparison_blocks(comparison: Comparison) -> Iterator[str]:
     yield f"### Compared with {code(comparison.before)}"
     if comparison.agents:
         yield table(
-            ("agent", "pairs", "before", "after", "change", "95 % interval"),
+            ("agent", "pairs", "before", "after", "change", "95 % interval", "SE", "p"),
             (
                 (
                     code(agent.name),
@@ -135,6 +144,8 @@ def comparison_blocks(comparison: Comparison) -> Iterator[str]:
                     f"{agent.after:.2f}",
                     f"{agent.change:+.2f}",
                     agent.bounds_text,
+                    number_text(agent.standard_error),
+                    p_text(agent.p),
                 )
                 for agent in comparison.agents
             ),
@@ -145,8 +156,9 @@ def comparison_blocks(comparison: Comparison) -> Iterator[str]:
         for word, found in (("worse", agent.worse), ("better", agent.better))
         for task in found[:_LISTED]
     ]
+    designs = [f"- {code(agent.name)}: {design_text(agent)}" for agent in comparison.agents]
     notes = [f"- {code(note.strip())}" for note in comparison_notes(comparison)]
-    yield "\n".join([*tasks, *notes])
+    yield "\n".join([*tasks, *designs, *notes])
 
 
 def _trial_blocks(results: Iterable[TrialResult]) -> Iterator[str]:

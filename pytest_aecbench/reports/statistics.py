@@ -1,22 +1,24 @@
 """Means with confidence intervals, and pass@k.
 
 Repetitions of one task are not independent, so a task's trials are averaged first and intervals are
-over tasks.
+over tasks. ``docs/statistics.md`` explains the methods and shows how well they hold.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
 __all__ = [
+    "LEVEL",
     "Interval",
     "mean_interval",
     "mean_interval_by_task",
@@ -25,39 +27,148 @@ __all__ = [
     "pass_hat_k",
     "pass_hat_k_mean",
     "t_quantile",
-    "wilson",
 ]
+
+LEVEL = 0.05
+# Values that differ by less are the same, because means of binary fractions are off by less.
+DECIMALS = 9
+_MAX_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean in [0, 1] and its confidence interval over ``n`` values; one value gives no bounds."""
+    """A mean of ``n`` values, its 95 % interval, and its standard error if there are two values."""
 
     mean: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     n: int
+    standard_error: float | None
 
 
-def mean_interval(values: Iterable[float], confidence: float = 0.95) -> Interval:
-    """Return the mean of independent values with Student's t interval, clipped to [0, 1]."""
+def mean_interval(values: Iterable[float], least: float = 0.0, most: float = 1.0) -> Interval:
+    """Return the mean of independent values from ``least`` to ``most`` with Gaffke's interval.
+
+    The upper bound is the 97.5 % quantile of the values' mean under weights that are drawn
+    uniformly, with the largest possible value as one further value; the lower bound mirrors it. Of
+    zeros and ones this is the interval of Clopper and Pearson.
+    """
     values = list(values)
     n = len(values)
     if not n:
         raise ValueError("the mean of no values is not defined")
-    mean = math.fsum(values) / n
-    if n == 1:
-        return Interval(mean, None, None, n)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    half = t_quantile(confidence, n - 1) * math.sqrt(variance / n)
-    return Interval(mean, max(0.0, mean - half), min(1.0, mean + half), n)
+    mean = fmean(values)
+    width = most - least
+    shares = [(value - least) / width for value in values]
+    low = most - width * _upper_bound(_atoms(1 - share for share in shares))
+    high = least + width * _upper_bound(_atoms(shares))
+    # Rounding must not put the mean outside its own interval.
+    return Interval(mean, min(low, mean), max(high, mean), n, _standard_error(values, mean))
 
 
-def mean_interval_by_task(
-    values: Mapping[str, Sequence[float]], confidence: float = 0.95
-) -> Interval:
+def mean_interval_by_task(values: Mapping[str, Sequence[float]]) -> Interval:
     """Return the mean of the tasks' means, where tasks weigh the same, with its interval."""
-    return mean_interval((math.fsum(v) / len(v) for v in values.values() if v), confidence)
+    return mean_interval(fmean(v) for v in values.values() if v)
+
+
+def _standard_error(values: Sequence[float], mean: float) -> float | None:
+    n = len(values)
+    if n < 2:
+        return None
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    return round(math.sqrt(squares / (n - 1) / n), DECIMALS)
+
+
+_Atoms: TypeAlias = "tuple[tuple[float, int], ...]"
+
+
+def _atoms(shares: Iterable[float]) -> _Atoms:
+    """Return the values in [0, 1] and a further 1, each with its count."""
+    counts = Counter(round(share, DECIMALS) for share in shares)
+    counts[1.0] += 1
+    return tuple(sorted(counts.items()))
+
+
+@lru_cache(maxsize=512)
+def _upper_bound(atoms: _Atoms) -> float:
+    """Return the value that the randomly weighted mean exceeds with half of ``LEVEL``."""
+    if len(atoms) == 1:
+        return 1.0
+    n = sum(count for _, count in atoms)
+    mean = math.fsum(value * count for value, count in atoms) / n
+    variance = math.fsum(count * (value - mean) ** 2 for value, count in atoms) / n / (n + 1)
+    wanted = _deviate(LEVEL / 2)
+    low, high = mean, 1.0
+    point = min(mean + 1.96 * math.sqrt(variance), (mean + 3) / 4)
+    before: tuple[float, float] | None = None
+    for _ in range(_MAX_STEPS):
+        excess = wanted - _deviate(_tail(atoms, point))
+        low, high = (point, high) if excess > 0 else (low, point)
+        if before is None:
+            step = point + (high - point if excess > 0 else low - point) / 100
+        else:
+            step = point - excess * (point - before[0]) / (excess - before[1])
+        if not low < step < high:
+            step = (low + high) / 2
+        near = abs(step - point) < 1e-7
+        before, point = (point, excess), step
+        if near:
+            break
+    return point
+
+
+def _deviate(tail: float) -> float:
+    """Return a measure of a small probability that is nearly linear in the bound."""
+    return math.sqrt(max(0.0, -2 * math.log(tail)))
+
+
+def _tail(atoms: _Atoms, point: float) -> float:
+    """Return the probability that the mean exceeds ``point`` when weights are drawn uniformly.
+
+    Such weights are proportional to exponential variables, so the mean exceeds the point if their
+    sum, each times its value less the point, exceeds 0. Its distribution is the inverse of a
+    Laplace transform, which is integrated through the saddlepoint, where nothing oscillates.
+    """
+    offsets = [(value - point, count) for value, count in atoms if value != point]
+    saddle = _saddlepoint(offsets)
+    rates = [(offset / (1 - offset * saddle), count) for offset, count in offsets]
+    height = -math.fsum(count * math.log1p(-offset * saddle) for offset, count in offsets)
+    scale = 1 / math.sqrt(saddle**-2 + math.fsum(count * rate * rate for rate, count in rates))
+    # Many different values make the integrand smooth, and each point on it dear.
+    step, node = 0.1 if len(atoms) < 64 else 0.2, 0.0
+    total, term = 0.5 / saddle, 1 / saddle
+    while term > 1e-8 * abs(total):
+        node += step
+        along = scale * math.sinh(node)
+        divisor = complex(saddle, along)
+        for rate, count in rates:
+            factor = complex(1, -along * rate)
+            divisor *= factor if count == 1 else factor**count
+        value = math.cosh(node) / divisor
+        total += value.real
+        term = abs(value)
+    return math.exp(height) * total * scale * step / math.pi
+
+
+def _saddlepoint(offsets: Sequence[tuple[float, int]]) -> float:
+    """Return where the integrand is least on the real axis, by Newton's method within bounds."""
+    low, high = 0.0, 1 / max(offset for offset, _ in offsets)
+    point = high / 2
+    for _ in range(_MAX_STEPS):
+        slope, curvature = -1 / point, point**-2
+        for offset, count in offsets:
+            rate = offset / (1 - offset * point)
+            slope += count * rate
+            curvature += count * rate * rate
+        low, high = (low, point) if slope > 0 else (point, high)
+        step = point - slope / curvature
+        if not low < step < high:
+            step = (low + high) / 2
+        near = abs(step - point) <= 1e-6 * point
+        point = step
+        if near:
+            break
+    return point
 
 
 @lru_cache(maxsize=256)
@@ -83,19 +194,6 @@ def _within(angle: float, degrees: int) -> float:
         total += term
     total *= math.sin(angle)
     return 2 / math.pi * (angle + total) if odd else total
-
-
-def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
-    """Return a proportion with Wilson's interval, honest also where all or none succeeded."""
-    if not 0 <= successes <= n or not n:
-        raise ValueError(f"{successes} of {n} is not a proportion")
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    share, shrink = successes / n, 1 + z * z / n
-    centre = (share + z * z / (2 * n)) / shrink
-    half = z / shrink * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    # Rounding must not put the proportion outside its own interval.
-    low, high = min(share, centre - half), max(share, centre + half)
-    return Interval(share, max(0.0, low), min(1.0, high), n)
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -126,4 +224,4 @@ def pass_hat_k_mean(outcomes: Mapping[str, Sequence[bool]], k: int) -> float | N
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    return fmean(values) if values else None

@@ -1,6 +1,7 @@
 """Summaries per agent: means, intervals, pass@k and what was used up.
 
-Errors are not zeros: every mean is over scored trials, and errors are counted apart.
+Errors are not zeros: every mean is over scored trials. Errors are counted apart, and where there
+are any, the mean with errors as zeros is given too.
 """
 
 from __future__ import annotations
@@ -8,24 +9,21 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.results import TrialResult, final_results
+from pytest_aecbench.reports.scores import Scores
 from pytest_aecbench.reports.statistics import (
     Interval,
     mean_interval_by_task,
     pass_at_k_mean,
     pass_hat_k_mean,
-    wilson,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["AgentSummary", "Group", "Total", "summarise"]
-
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +37,21 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The figures of a set of one agent's trials; without a scored trial there is no mean."""
+    """The figures of a set of one agent's trials; without a scored trial there is no mean.
+
+    ``missing`` is the share of scores that are, where tasks weigh the same, and ``errors_as_zeros``
+    the mean if every error had earned 0, where there is one.
+    """
 
     trials: int
     scored: int
     errors: int
     causes: dict[str, int]
+    tasks: int
+    tasks_scored: int
+    missing: float
     mean: Interval | None
+    errors_as_zeros: float | None
     pass_at_1: Interval | None
 
 
@@ -55,7 +61,8 @@ class AgentSummary:
 
     Everything is over public tasks, except ``holdout``, which is over the others, and what the
     agent used up (``attempts`` to ``duration_sec``), which is over every attempt. ``pass_at_k`` and
-    ``pass_hat_k`` are for k = ``repetitions``, over the tasks with that many scored trials.
+    ``pass_hat_k`` are for k = ``repetitions``, over the ``pass_k_tasks`` tasks with that many
+    scored trials.
     """
 
     agent: str
@@ -65,6 +72,7 @@ class AgentSummary:
     repetitions: int
     pass_at_k: float | None
     pass_hat_k: float | None
+    pass_k_tasks: int
     holdout: Group | None
     attempts: int
     tokens_in: Total
@@ -93,8 +101,8 @@ def _summary(agent: str, attempts: Sequence[TrialResult]) -> AgentSummary:
     trials = final_results(attempts)
     public = [trial for trial in trials if trial.visibility == "public"]
     holdout = [trial for trial in trials if trial.visibility != "public"]
-    outcomes = _by_task(public, lambda trial: trial.passed)
-    repetitions = max(Counter(trial.task_id for trial in public).values(), default=0)
+    scores = Scores.of(public)
+    repetitions = max(scores.trials.values(), default=0)
     by_domain = _split(public, lambda trial: trial.domain)
     by_difficulty = _split(public, lambda trial: trial.difficulty or "unspecified")
     return AgentSummary(
@@ -105,8 +113,9 @@ def _summary(agent: str, attempts: Sequence[TrialResult]) -> AgentSummary:
             name: _group(by_difficulty[name]) for name in sorted(by_difficulty, key=_difficulty)
         },
         repetitions=repetitions,
-        pass_at_k=pass_at_k_mean(outcomes, repetitions) if repetitions > 1 else None,
-        pass_hat_k=pass_hat_k_mean(outcomes, repetitions) if repetitions > 1 else None,
+        pass_at_k=pass_at_k_mean(scores.outcomes, repetitions) if repetitions > 1 else None,
+        pass_hat_k=pass_hat_k_mean(scores.outcomes, repetitions) if repetitions > 1 else None,
+        pass_k_tasks=scores.tasks_with(repetitions) if repetitions > 1 else 0,
         holdout=_group(holdout) if holdout else None,
         attempts=len(attempts),
         tokens_in=_total([attempt.tokens_in for attempt in attempts]),
@@ -122,22 +131,19 @@ def _difficulty(name: str) -> tuple[int, str]:
 
 
 def _group(trials: Sequence[TrialResult]) -> Group:
-    rewards = _by_task(trials, lambda trial: trial.reward)
-    outcomes = _by_task(trials, lambda trial: trial.passed)
-    scored = sum(map(len, rewards.values()))
+    scores = Scores.of(trials)
     causes = Counter(trial.error_cause for trial in trials if trial.error_cause is not None)
-    pass_at_1 = None
-    if scored == len(outcomes) > 0:
-        pass_at_1 = wilson(sum(map(sum, outcomes.values())), scored)
-    elif scored:
-        pass_at_1 = mean_interval_by_task(outcomes)
     return Group(
         trials=len(trials),
-        scored=scored,
+        scored=sum(map(len, scores.rewards.values())),
         errors=sum(causes.values()),
         causes=dict(sorted(causes.items())),
-        mean=mean_interval_by_task(rewards) if scored else None,
-        pass_at_1=pass_at_1,
+        tasks=len(scores.trials),
+        tasks_scored=len(scores.rewards),
+        missing=scores.missing() if trials else 0.0,
+        mean=scores.mean,
+        errors_as_zeros=scores.errors_as_zeros,
+        pass_at_1=mean_interval_by_task(scores.outcomes) if scores.outcomes else None,
     )
 
 
@@ -148,18 +154,6 @@ def _split(
     for trial in trials:
         parts[key(trial)].append(trial)
     return parts
-
-
-def _by_task(
-    trials: Iterable[TrialResult], value: Callable[[TrialResult], _Value | None]
-) -> dict[str, list[_Value]]:
-    """Return the values that are known, by task."""
-    values: dict[str, list[_Value]] = defaultdict(list)
-    for trial in trials:
-        found = value(trial)
-        if found is not None:
-            values[trial.task_id].append(found)
-    return values
 
 
 def _total(amounts: Sequence[float | None]) -> Total:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.columns import FIGURES, USED, cells, heads
+from pytest_aecbench.reports.columns import FIGURES, USED, cells, heads, number_text, p_text
+from pytest_aecbench.reports.power import detectable_text
 from pytest_aecbench.reports.summary import summarise
-from pytest_aecbench.text import duration_text, shortened
+from pytest_aecbench.text import counted, duration_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.reports.results import TrialResult
     from pytest_aecbench.reports.summary import AgentSummary, Group
 
-__all__ = ["comparison_lines", "comparison_notes", "summary_lines"]
+__all__ = ["comparison_lines", "comparison_notes", "design_text", "summary_lines"]
 
 NAME_WIDTH = 32
 
@@ -31,14 +32,15 @@ def summary_lines(results: Iterable[TrialResult], wall_sec: float) -> Iterator[s
 
 def _agent_lines(summary: AgentSummary) -> Iterator[str]:
     trials = summary.overall.trials + (summary.holdout.trials if summary.holdout else 0)
-    yield _row(summary.agent, summary.overall)
+    yield from _rows(summary.agent, summary.overall)
     for groups in (summary.by_domain, summary.by_difficulty):
         if len(groups) > 1:
             for name, group in groups.items():
-                yield _row(f"  {name}", group)
+                yield from _rows(f"  {name}", group)
     k = summary.repetitions
     if summary.pass_at_k is not None and summary.pass_hat_k is not None:
-        yield f"  pass@{k} {summary.pass_at_k:.2f}, pass^{k} {summary.pass_hat_k:.2f}"
+        tasks = counted(summary.pass_k_tasks, "task", summary.overall.tasks)
+        yield f"  pass@{k} {summary.pass_at_k:.2f}, pass^{k} {summary.pass_hat_k:.2f} ({tasks})"
     if summary.attempts > trials:
         yield f"  {summary.attempts} attempts at {trials} trials"
     if summary.overall.causes:
@@ -51,8 +53,12 @@ def _agent_lines(summary: AgentSummary) -> Iterator[str]:
     yield f"  {', '.join(known)}"
 
 
-def _row(name: str, group: Group) -> str:
-    return _aligned(name, cells(FIGURES, group))
+def _rows(name: str, group: Group) -> Iterator[str]:
+    yield _aligned(name, cells(FIGURES, group))
+    if group.errors:
+        indent = " " * (len(name) - len(name.lstrip()) + 2)
+        scored = counted(group.tasks_scored, "task", group.tasks)
+        yield f"{indent}with errors as zeros: {number_text(group.errors_as_zeros)}, scored {scored}"
 
 
 def _aligned(name: str, figures: Iterable[str]) -> str:
@@ -74,9 +80,10 @@ _LISTED = 10
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the comparison as a table, which tasks changed, and what it is made of."""
-    yield f"{'agent':{NAME_WIDTH}}  pairs before  after change   95 % interval"
+    yield f"{'agent':{NAME_WIDTH}} pairs before  after change  95 % interval     p"
     for agent in comparison.agents:
         yield _comparison_row(agent)
+        yield f"  {design_text(agent)}"
         for word, tasks in (("worse", agent.worse), ("better", agent.better)):
             for task in tasks[:_LISTED]:
                 yield f"  {word}: {task.task_id} {task.before:.2f} to {task.after:.2f}"
@@ -87,12 +94,14 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
     """Yield what was paired with what, and what was left out."""
-    if not comparison.agents:
+    if not comparison.agents and not comparison.unscored:
         yield f"nothing is compared: no trial of {comparison.after} pairs with one before"
     for paired_by, meaning in _PAIRED_BY.items():
         pairs = sum(agent.pairs for agent in comparison.agents if agent.paired_by == paired_by)
         if pairs:
             yield f"paired: {pairs} ({meaning})"
+    for name in comparison.unscored:
+        yield f"{shortened(name, NAME_WIDTH)}: no pair has two rewards"
     for reason, count in sorted(comparison.left_out.items()):
         yield f"not compared: {count} {reason}"
     for task_id in comparison.changed_tasks[:_LISTED]:
@@ -103,6 +112,12 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
 
 def _comparison_row(agent: AgentComparison) -> str:
     return (
-        f"{_name(agent.name)} {agent.pairs:>6} {agent.before:>6.2f} {agent.after:>6.2f} "
-        f"{agent.change:>+6.2f} {agent.bounds_text:>15}"
+        f"{_name(agent.name)} {agent.pairs:>5} {agent.before:>6.2f} {agent.after:>6.2f} "
+        f"{agent.change:>+6.2f} {agent.bounds_text} {p_text(agent.p):>5}"
     )
+
+
+def design_text(agent: AgentComparison) -> str:
+    """Return what the comparison is likely to find."""
+    tasks = len(agent.tasks)
+    return f"{counted(tasks, 'task')}: {detectable_text(tasks, agent.least_detectable)}"

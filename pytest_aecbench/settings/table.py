@@ -344,7 +344,9 @@ TABLE = (
     ),
     Setting(
         "max_error_rate",
-        "the share of trials from 0 to 1 that may end in an error, whatever the gate says",
+        "the share of trials from 0 to 1 that may end in an error, whatever the gate says; if more "
+        "than this share of the scores is missing, or than 0.05 without it, figures of rewards are "
+        "unknown to gates",
         "share",
         option="--aec-max-error-rate",
         metavar="X",
@@ -360,7 +362,8 @@ TABLE = (
     Setting(
         "fail_on_regression",
         "let the comparison with --aec-baseline decide whether the run passes, instead of 'all "
-        "passed': it fails when an agent's rewards got worse by more than chance explains",
+        "passed': it fails when an agent's rewards got worse by more than chance explains, or when "
+        "that cannot be told",
         "flag",
         False,
         option="--aec-fail-on-regression",

@@ -44,10 +44,23 @@ def test_the_gate_decides_the_exit_code(mixed: Project, gate: str, exit_code: in
 def test_errors_above_the_rate_fail_whatever_the_gate_says(anyhow: Project) -> None:
     anyhow.task("civil/good")
     anyhow.task("civil/broken", test_sh="exit 1")
-    assert anyhow.run("--aec-gate=mean>=1").ret == 0
     assert anyhow.run("--aec-gate=mean>=1", "--aec-max-error-rate=0.4").ret == 1
     assert anyhow.run("--aec-gate=mean>=1", "--aec-max-error-rate=0.5").ret == 0
     assert anyhow.run("--aec-max-error-rate=0.5").ret == 0
+
+
+def test_a_mean_is_unknown_to_the_gate_when_scores_are_missing(anyhow: Project) -> None:
+    anyhow.task("civil/good")
+    anyhow.task("civil/broken", test_sh="exit 1")
+    result = anyhow.run("--aec-gate=mean>=0.9")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "  with errors as zeros: 0.50, scored 1 of 2 tasks",
+            "*= aec gate failed =*",
+            "mean = unknown (50 % of scores are missing, at most 5 % may be; without them 1.00, *",
+        ]
+    )
 
 
 def test_a_gate_does_not_excuse_other_tests(anyhow: Project) -> None:

@@ -24,11 +24,21 @@ def test_a_table_per_agent_with_interval_and_pass_rates(anyhow: Project) -> None
     anyhow.task("electrical/b")
     anyhow.task("civil/c", toml='[metadata]\ndifficulty = "hard"\n')
     lines = table(anyhow, "--aec-agent=oracle", f"--aec-agent=half={HALF}", "--aec-repetitions=2")
-    assert row(lines, "oracle") == ["oracle", "6", "0", "1.00", "1.00", "to", "1.00", "1.00"]
-    assert row(lines, "half") == ["half", "6", "0", "0.35", "0.35", "to", "0.35", "0.00"]
+    assert row(lines, "oracle") == [
+        "oracle",
+        "6",
+        "0",
+        "1.00",
+        "0.29",
+        "to",
+        "1.00",
+        "0.00",
+        "1.00",
+    ]
+    assert row(lines, "half") == ["half", "6", "0", "0.35", "0.10", "to", "0.81", "0.00", "0.00"]
     text = "\n".join(lines)
     assert text.index("oracle") < text.index("half")
-    assert "pass@2 1.00, pass^2 1.00" in text
+    assert "pass@2 1.00, pass^2 1.00 (3 tasks)" in text
     assert [line.split()[1] for line in lines if line.startswith("  civil")] == ["2", "2"]
     assert [line.split()[1] for line in lines if line.startswith("  easy")] == ["4", "4"]
     assert any(line.startswith("wall time") for line in lines)
@@ -49,6 +59,7 @@ def test_errors_are_counted_apart_and_not_as_zeros(anyhow: Project) -> None:
     lines = table(anyhow)
     assert row(lines, "oracle")[:4] == ["oracle", "2", "1", "1.00"]
     assert any("errors, not scored: verifier 1" in line for line in lines)
+    assert "  with errors as zeros: 0.50, scored 1 of 2 tasks" in lines
 
 
 def test_holdout_tasks_run_but_stay_out_of_the_tables(anyhow: Project) -> None:

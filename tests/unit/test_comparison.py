@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_aecbench.reports.comparison import (
     Comparison,
-    bootstrap_bounds,
     compare,
     judge_regression,
 )
@@ -120,7 +118,7 @@ def test_errors_are_no_zeros() -> None:
         [trial("civil/a"), trial("civil/b")], [trial("civil/a"), trial("civil/b", None)]
     )
     (agent,) = found.agents
-    assert (agent.pairs, agent.change) == (1, 0)
+    assert (agent.pairs, agent.change, agent.missing) == (1, 0, 0.5)
     assert found.left_out == {"without a reward": 1}
 
 
@@ -150,45 +148,31 @@ def test_tasks_weigh_the_same_however_often_they_are_repeated() -> None:
     assert agent.change == pytest.approx(-0.25)
 
 
-def test_the_interval_is_the_same_every_time_and_holds_the_mean() -> None:
-    values = [0.1, -0.3, 0.25, 0.0, -0.05, 0.4]
-    low, high = bootstrap_bounds(values)
-    assert (low, high) == bootstrap_bounds(values)
-    assert (low, high) != bootstrap_bounds(values, seed=1)
-    assert low is not None
-    assert high is not None
-    assert low < sum(values) / len(values) < high
-    assert bootstrap_bounds([0.5]) == bootstrap_bounds([]) == (None, None)
-
-
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=8))
-def test_bounds_lie_within_the_values(values: list[float]) -> None:
-    low, high = bootstrap_bounds(values)
-    assert low is not None
-    assert high is not None
-    assert min(values) - 1e-8 <= low <= high <= max(values) + 1e-8
-
-
 def rewards(*values: float) -> list[TrialResult]:
     return [trial(f"civil/{number}", value) for number, value in enumerate(values)]
+
+
+ALL = (1.0,) * 6
+FALLEN = (0.5, 0.4, 0.6, 0.3, 0.5, 0.2)
 
 
 @pytest.mark.parametrize(
     ("after", "tolerance", "passed"),
     [
-        ((1.0, 1.0, 1.0, 1.0), None, True),
-        ((0.5, 0.4, 0.6, 0.3), None, False),
-        ((0.0, 1.0, 1.0, 1.0), None, True),  # one task may fall by chance
-        ((0.0, 1.0, 1.0, 1.0), 0.2, False),
-        ((0.0, 1.0, 1.0, 1.0), 0.25, True),
-        ((0.5, 0.4, 0.6, 0.3), 0.9, True),
-        ((0.9, 0.9, 0.9, 0.9), 0.1, True),
+        (ALL, None, True),
+        (FALLEN, None, False),
+        ((0.0, *ALL[1:]), None, True),  # one task may fall by chance
+        ((0.0, *ALL[1:]), 0.1, False),
+        ((0.0, *ALL[1:]), 0.25, True),
+        (FALLEN, 0.9, True),
+        ((0.9,) * 6, 0.1, True),
+        ((0.9,) * 6, None, False),  # all fell, if only by little
     ],
 )
 def test_a_regression_is_a_fall_beyond_chance_or_beyond_the_tolerance(
     after: tuple[float, ...], tolerance: float | None, passed: bool
 ) -> None:
-    verdict = judge_regression(compared(rewards(1, 1, 1, 1), rewards(*after)), tolerance)
+    verdict = judge_regression(compared(rewards(*ALL), rewards(*after)), tolerance)
     assert verdict.passed is passed
     (line,) = verdict.lines
     assert line.startswith(
@@ -197,11 +181,90 @@ def test_a_regression_is_a_fall_beyond_chance_or_beyond_the_tolerance(
 
 
 def test_one_agent_that_regressed_is_enough() -> None:
-    before = [*rewards(1, 1, 1), *(trial(f"civil/{n}", 1.0, agent="other") for n in range(3))]
-    after = [*rewards(1, 1, 1), *(trial(f"civil/{n}", 0.0, agent="other") for n in range(3))]
+    before = [*rewards(*ALL), *(trial(f"civil/{n}", 1.0, agent="other") for n in range(6))]
+    after = [*rewards(*ALL), *(trial(f"civil/{n}", 0.0, agent="other") for n in range(6))]
     verdict = judge_regression(compared(before, after))
     assert not verdict.passed
     assert len(verdict.lines) == 2
+
+
+@pytest.mark.parametrize("after", [(0.0,) * 5, (1.0,) * 5, (0.5, 1.0)])
+def test_too_few_tasks_to_tell_are_not_a_pass_and_say_how_many_are_needed(
+    after: tuple[float, ...],
+) -> None:
+    comparison = compared(rewards(*[1.0] * len(after)), rewards(*after))
+    verdict = judge_regression(comparison)
+    assert not verdict.passed
+    said = f"{len(after)} tasks: too few tasks to tell, at least 6 are needed"
+    assert f"it: unknown against A: {said}; " in verdict.lines[0]
+    assert f"  {said}" in list(comparison_lines(comparison))
+    assert f"- `it`: {said}" in "\n".join(comparison_blocks(comparison))
+    assert comparison.agents[0].p is None
+    assert judge_regression(comparison, tolerance=1.0).passed
+
+
+def test_rewards_that_are_missing_on_either_side_are_not_a_pass() -> None:
+    full = rewards(*[1.0] * 14)
+    broken = [*rewards(*[1.0] * 8), *(trial(f"civil/{n}", None) for n in range(8, 14))]
+    for before, after in ((full, broken), (broken, full)):
+        comparison = compared(before, after)
+        verdict = judge_regression(comparison)
+        assert not verdict.passed
+        assert "42.86 % of scores are missing, at most 5 % may be" in verdict.lines[0]
+        assert not judge_regression(comparison, tolerance=0.5).passed
+        assert judge_regression(comparison, max_missing=0.43).passed
+
+
+def test_an_agent_all_of_whose_pairs_lack_a_reward_is_not_forgotten() -> None:
+    fine = [trial(f"civil/{n}", 1.0, agent="fine") for n in range(6)]
+    before = [*fine, *rewards(*ALL)]
+    after = [*fine, *(trial(f"civil/{n}", None) for n in range(6))]
+    comparison = compared(before, after)
+    assert comparison.unscored == ("it",)
+    assert "it: no pair has two rewards" in list(comparison_lines(comparison))
+    verdict = judge_regression(comparison)
+    assert not verdict.passed
+    assert verdict.lines[0] == "it: unknown against A: no pair has two rewards"
+    assert verdict.lines[1].startswith("fine did not regress against A: ")
+
+
+def test_names_of_agents_cannot_start_a_new_line_of_the_verdict() -> None:
+    name = "it\nregressed \x1b[31m"
+    scored = [trial(f"civil/{n}", 1.0, agent=name) for n in range(6)]
+    broken = [trial(f"civil/{n}", None, agent=name) for n in range(6)]
+    for after in (scored, broken):
+        (line,) = judge_regression(compared(scored, after)).lines
+        assert line.isprintable()
+
+
+def test_where_no_pair_has_two_rewards_it_is_not_said_that_nothing_pairs() -> None:
+    lines = list(comparison_lines(compared([trial()], [trial(reward=None)])))
+    assert "it: no pair has two rewards" in lines
+    assert not any("nothing is compared" in line for line in lines)
+
+
+def test_a_comparison_has_the_figures_of_the_sign_flip_test() -> None:
+    (agent,) = compared(rewards(*ALL, 1.0, 1.0), rewards(*FALLEN, 1.0, 1.0)).agents
+    # By hand: six tasks changed, all of them down, in 1 of 64 choices of signs; both sides.
+    assert agent.p == 2 / 64
+    assert agent.low < agent.change < agent.high
+    assert agent.standard_error == pytest.approx(math.sqrt(0.61875 / 7 / 8))
+    assert agent.least_detectable is not None
+    line = f"  8 tasks: differences from {agent.least_detectable:.2f} on are likely to be found"
+    assert line in list(comparison_lines(compared(rewards(*ALL, 1, 1), rewards(*FALLEN, 1, 1))))
+
+
+def test_repetitions_in_thirds_give_exact_sums() -> None:
+    def thrice(*passed: int) -> list[TrialResult]:
+        return [
+            trial(f"civil/{task}", float(n <= count), repetition=n)
+            for task, count in enumerate(passed)
+            for n in (1, 2, 3)
+        ]
+
+    (agent,) = compared(thrice(3, 3, 3, 0, 0, 0), thrice(2, 2, 2, 3, 0, 0)).agents
+    # By hand: changes of -1/3 three times, 1 and 0: nothing of 16 choices is far from the middle.
+    assert (agent.change, agent.p) == (0, 1)
 
 
 def test_every_line_fits_80_columns_and_names_change_nothing_in_markdown() -> None:
@@ -215,4 +278,4 @@ def test_every_line_fits_80_columns_and_names_change_nothing_in_markdown() -> No
     text = "\n\n".join(comparison_blocks(found))
     assert "<i>" not in text
     (row,) = [line for line in text.splitlines() if "-1.00 to" in line]
-    assert row.count("|") == 7
+    assert row.count("|") == 9

@@ -260,8 +260,8 @@ def test_a_line_says_the_figure_its_interval_what_was_needed_and_whether_it_held
     verdict = judge("mean[task=civil/*]>=60% and pass@1[task=c*]>0", *results)
     assert not verdict.passed
     assert verdict.lines == (
-        "mean[task=civil/*] = 0.60 (95 % interval 0.35 to 0.85, 3 tasks), needs >= 0.6: holds",
-        "pass@1[task=c*] = 0.00 (95 % interval 0.00 to 0.56, 3 tasks), needs > 0: does not hold",
+        "mean[task=civil/*] = 0.60 (95 % interval 0.17 to 0.89, 3 tasks), needs >= 0.6: holds",
+        "pass@1[task=c*] = 0.00 (95 % interval 0.00 to 0.71, 3 tasks), needs > 0: does not hold",
     )
 
 
@@ -269,13 +269,16 @@ def test_a_line_for_each_comparison_also_where_the_first_decides() -> None:
     assert len(judge("mean>=0 or min>=0 or (errors<=1 and trials>=9)", *tasks(1.0)).lines) == 4
 
 
-def test_one_task_has_a_mean_and_no_interval() -> None:
-    assert line("mean>0.5", a_result(0.25)) == "mean = 0.25 (1 task), needs > 0.5: does not hold"
+ONE_TASK = "mean = 0.25 (95 % interval 0.01 to 0.98, 1 task)"
+
+
+def test_one_task_has_a_mean_and_an_interval_that_says_nothing() -> None:
+    assert line("mean>0.5", a_result(0.25)) == f"{ONE_TASK}, needs > 0.5: does not hold"
 
 
 def test_a_negated_comparison_says_what_was_needed_of_it() -> None:
-    assert line("not mean>0.5", a_result(0.25)) == "mean = 0.25 (1 task), needs not > 0.5: holds"
-    assert line("not not mean>0", a_result(0.25)) == "mean = 0.25 (1 task), needs > 0: holds"
+    assert line("not mean>0.5", a_result(0.25)) == f"{ONE_TASK}, needs not > 0.5: holds"
+    assert line("not not mean>0", a_result(0.25)) == f"{ONE_TASK}, needs > 0: holds"
 
 
 def test_a_figure_is_shown_with_the_decimals_that_tell_it_from_what_was_needed() -> None:
@@ -293,18 +296,59 @@ def test_rounding_of_binary_fractions_does_not_decide() -> None:
 
 
 def test_errors_are_a_share_and_never_zeros_in_a_mean() -> None:
-    results = tasks(1.0, 1.0, 1.0, None)
+    results = tasks(*[1.0] * 19, None)
     assert passes("mean==1 and pass@1==1 and min==1", *results)
-    assert line("errors<=0.05", *results) == (
-        "errors = 0.25 (1 of 4 trials), needs <= 0.05: does not hold"
+    assert line("errors<0.05", *results) == (
+        "errors = 0.05 (1 of 20 trials), needs < 0.05: does not hold"
     )
-    assert line("mean>=1", *results).endswith("3 of 4 tasks), needs >= 1: holds")
-    assert line("trials>=4", *results) == "trials = 3 (scored, of 4), needs >= 4: does not hold"
+    assert line("mean>=1", *results) == (
+        "mean = 1.00 (95 % interval 0.82 to 1.00, 19 of 20 tasks, 0.95 with errors as zeros), "
+        "needs >= 1: holds"
+    )
+    assert line("trials>=20", *results) == "trials = 19 (scored, of 20), needs >= 20: does not hold"
+
+
+@pytest.mark.parametrize("metric", ["mean", "min", "pass@1", "pass^1"])
+@pytest.mark.parametrize("condition", ["{}>=0", "{}<=1", "not {}>=0", "{}>=0 or {}<1"])
+def test_a_figure_whose_scores_are_missing_satisfies_nothing(metric: str, condition: str) -> None:
+    results = tasks(1.0, *[None] * 13)
+    verdict = judge(condition.replace("{}", metric), *results)
+    assert not verdict.passed
+    assert "= unknown (92.86 % of scores are missing, at most 5 % may be; " in verdict.lines[0]
+    assert "1 of 14 tasks" in verdict.lines[0]
+
+
+def test_a_mean_whose_scores_are_missing_says_what_is_known_of_it() -> None:
+    assert line("mean>=0.9", *tasks(1.0, *[None] * 13)) == (
+        "mean = unknown (92.86 % of scores are missing, at most 5 % may be; without them 1.00, "
+        "95 % interval 0.03 to 1.00, 1 of 14 tasks, 0.07 with errors as zeros), needs >= 0.9: "
+        "does not hold"
+    )
+
+
+def test_errors_at_chosen_repetitions_do_not_raise_a_mean() -> None:
+    results = [one for n in range(10) for one in repetitions(f"civil/{n}", 1.0, None, None)]
+    assert "unknown (66.67 % of scores are missing" in line("mean>=0.9", *results)
+
+
+def test_the_share_of_scores_that_may_be_missing_can_be_set() -> None:
+    gate = parse_gate("mean>=0.9 and pass@1>=0.9", "x")
+    results = tasks(1.0, 1.0, 1.0, None)
+    assert not gate.judge(results, 0.24).passed
+    assert gate.judge(results, 0.25).passed
+    assert not gate.judge(tasks(*[1.0] * 20, None), 0).passed
+    assert gate.judge(tasks(*[1.0] * 20), 0).passed
+
+
+def test_repetitions_that_are_missing_to_exactly_the_share_are_not_too_many() -> None:
+    results = [*repetitions("civil/a", *[1.0] * 19, None), *repetitions("civil/b", *[1.0] * 20)]
+    assert parse_gate("mean>=1", "x").judge(results, 0.025).passed
 
 
 def test_a_trial_that_was_not_verified_is_neither_scored_nor_an_error() -> None:
     results = [a_result(None, error_cause=None), a_result(1.0, task_id="b")]
-    assert passes("errors==0 and trials==1 and mean==1", *results)
+    assert passes("errors==0 and trials==1", *results)
+    assert not passes("mean>=0", *results)
 
 
 def test_tasks_weigh_the_same_and_the_lowest_counts_for_min() -> None:
@@ -319,14 +363,16 @@ def test_pass_at_k_and_pass_hat_k_are_over_the_tasks_with_k_scored_trials() -> N
         *repetitions("b", 0.5, 0.5),
         *repetitions("c", 1.0, None),
     ]
-    assert passes("pass@2==0.5 and pass^2==0", *results)
-    assert passes("pass@1==0.5 and pass^1==0.5", *results)
-    assert "2 of 3 tasks), needs >= 0.6: does not hold" in line("pass@2>=0.6", *results)
+    gate = parse_gate("pass@2==0.5 and pass^2==0 and pass@1==0.5 and pass^1==0.5", "x")
+    verdict = gate.judge(results, 0.5)
+    assert verdict.passed
+    assert "2 of 3 tasks), needs == 0.5: holds" in verdict.lines[0]
+    assert "pass@2 = unknown (33.33 % of scores are missing" in line("pass@2>=0.1", *results)
 
 
-def test_pass_at_1_of_single_trials_has_wilsons_interval() -> None:
+def test_pass_at_1_of_single_trials_has_an_interval_for_proportions() -> None:
     assert line("pass@1>=0.9", *tasks(*[1.0] * 10)) == (
-        "pass@1 = 1.00 (95 % interval 0.72 to 1.00, 10 tasks), needs >= 0.9: holds"
+        "pass@1 = 1.00 (95 % interval 0.69 to 1.00, 10 tasks), needs >= 0.9: holds"
     )
 
 
@@ -389,13 +435,13 @@ def test_what_is_not_known_never_passes(condition: Condition) -> None:
 
 def test_with_several_agents_a_comparison_must_hold_for_each() -> None:
     results = [*tasks(1.0, agent="good"), *tasks(0.5, agent="fair")]
-    assert judge("mean>=0.6", *results) == Verdict(
-        passed=False,
-        lines=(
-            "mean[agent=fair] = 0.50 (1 task), needs >= 0.6: does not hold",
-            "mean[agent=good] = 1.00 (1 task), needs >= 0.6: holds",
-        ),
-    )
+    verdict = judge("mean>=0.6", *results)
+    assert not verdict.passed
+    fair, good = verdict.lines
+    assert fair.startswith("mean[agent=fair] = 0.50 (95 % interval 0.01 to 0.99, 1 task), ")
+    assert fair.endswith("needs >= 0.6: does not hold")
+    assert good.startswith("mean[agent=good] = 1.00 (95 % interval 0.03 to 1.00, 1 task), ")
+    assert good.endswith("needs >= 0.6: holds")
     assert passes("mean>=0.5", *results)
     assert passes("mean[agent=good]>=0.6", *results)
     assert not passes("not mean>=0.6", *results)

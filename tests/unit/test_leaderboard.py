@@ -64,7 +64,10 @@ def test_a_row_per_agent_over_all_experiments_best_first() -> None:
     assert strong.summary.overall.mean.mean == pytest.approx(0.9)
     assert (strong.summary.overall.trials, strong.summary.overall.errors) == (3, 1)
     assert strong.error_rate == pytest.approx(1 / 3)
-    assert (strong.tasks, weak.tasks, board.tasks) == (2, 1, 2)
+    overall = strong.summary.overall
+    assert (overall.tasks, weak.summary.overall.tasks, board.tasks) == (2, 1, 2)
+    assert overall.tasks_scored == 1
+    assert overall.errors_as_zeros == pytest.approx(0.45)
     assert strong.experiments == 2
     assert strong.summary.usd.value == pytest.approx(1.5)
     assert strong.summary.duration_sec == 90
@@ -144,6 +147,47 @@ def test_an_agent_is_its_settings_and_not_its_name() -> None:
     same_name = [record("it", model="1", reward=1.0), record("it", model="2", reward=0.5)]
     names = [one.agent for one in leaderboard(same_name).rows]
     assert names == ["it (tool_loop:it-1)", "it (tool_loop:it-2)"]
+
+
+def test_an_agent_whose_scores_are_missing_does_not_lead() -> None:
+    lucky = [record("lucky", f"civil/{n}", None if n else 1.0) for n in range(14)]
+    choosy = [record("choosy", "civil/0", 1.0)]
+    honest = [record("honest", f"civil/{n}", 0.5) for n in range(14)]
+    board = leaderboard([*lucky, *choosy, *honest])
+    assert [(row.agent, row.complete) for row in board.rows] == [
+        ("honest", True),
+        ("choosy", False),
+        ("lucky", False),
+    ]
+    assert [row.missing for row in board.rows] == [0, *[pytest.approx(13 / 14)] * 2]
+    assert [row.summary.overall.tasks_scored for row in board.rows] == [14, 1, 1]
+
+
+def test_agents_are_compared_in_pairs_on_the_tasks_that_both_have_scores_of() -> None:
+    rewards = {"best": 1.0, "good": 0.9, "weak": 0.2}
+    records = [
+        record(agent, f"civil/{n}", reward) for agent, reward in rewards.items() for n in range(8)
+    ]
+    records[-1] = record("weak", "civil/7", None)
+    pairs = leaderboard(records).pairs
+    assert [(pair.agent, pair.other, pair.difference.n) for pair in pairs] == [
+        ("best", "good", 8),
+        ("best", "weak", 7),
+        ("good", "weak", 7),
+    ]
+    assert [pair.difference.mean for pair in pairs] == pytest.approx([0.1, 0.8, 0.7])
+    # By hand: all of n differ to one side, 2 / 2 ** n; Holm's factors are 3 for the least, then 2.
+    assert [pair.p for pair in pairs] == pytest.approx([3 * 2 / 2**8, 2 * 2 / 2**7, 2 * 2 / 2**7])
+
+
+def test_a_pair_with_too_few_tasks_has_no_p_and_does_not_raise_those_of_others() -> None:
+    records = [
+        record(agent, f"civil/{n}", reward)
+        for agent, reward, tasks in (("a", 1.0, 6), ("b", 0.5, 6), ("c", 0.2, 3))
+        for n in range(tasks)
+    ]
+    pairs = leaderboard(records).pairs
+    assert [pair.p for pair in pairs] == [2 / 2**6, None, None]
 
 
 def test_no_records_give_an_empty_board() -> None:

@@ -81,15 +81,19 @@ def test_a_row_per_agent_the_best_first() -> None:
         "trials": "3",
         "errors": "1",
         "reward": "0.75",
-        "95 % interval": "0.00 to 1.00",
+        "95 % interval": "0.11 to 0.99",
+        "SE": "0.25",
         "pass@1": "0.50",
+        "scored tasks": "2 of 3",
+        "errors as zeros": "0.50",
         "tokens in": "1,234 (known for 2 of 3)",
         "tokens out": "34 (known for 1 of 3)",
         "USD": "0.12 (known for 1 of 3)",
         "trial time": "30.0 s",
     }
     assert worst["agent"] == "`nop`"
-    assert (worst["reward"], worst["95 % interval"], worst["USD"]) == ("0.00", "-", "-")
+    assert (worst["reward"], worst["95 % interval"], worst["USD"]) == ("0.00", "0.00 to 0.97", "-")
+    assert (worst["SE"], worst["errors as zeros"]) == ("-", "-")
 
 
 def test_repetitions_add_pass_at_k_and_pass_hat_k() -> None:
@@ -99,6 +103,17 @@ def test_repetitions_add_pass_at_k_and_pass_hat_k() -> None:
     assert (oracle["pass@2"], oracle["pass^2"]) == ("1.00", "0.00")
     assert (oracle["pass@3"], oracle["pass^3"]) == ("-", "-")
     assert (other["pass@2"], other["pass@3"], other["pass^3"]) == ("-", "1.00", "1.00")
+
+
+def test_pass_at_k_says_for_how_many_tasks_it_holds() -> None:
+    [row] = table(
+        summary(
+            *(a_result(1.0, repetition=n) for n in (1, 2)),
+            a_result(1.0, task_id="b", repetition=1),
+            a_result(None, task_id="b", repetition=2),
+        )
+    )
+    assert (row["pass@2"], row["pass^2"]) == ("1.00 (1 of 2 tasks)", "1.00 (1 of 2 tasks)")
 
 
 def test_domains_and_difficulties_are_folded_away() -> None:

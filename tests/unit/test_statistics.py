@@ -3,6 +3,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import operator
+import random
 import statistics as stdlib
 from datetime import timedelta
 from typing import Any
@@ -12,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.ledger.record import Cost, TaskIdentity, Timing
+from pytest_aecbench.reports.columns import bounds_text
 from pytest_aecbench.reports.results import TrialResult, final_results
 from pytest_aecbench.reports.statistics import (
-    Interval,
     mean_interval,
     mean_interval_by_task,
     pass_at_k,
@@ -22,7 +24,6 @@ from pytest_aecbench.reports.statistics import (
     pass_hat_k,
     pass_hat_k_mean,
     t_quantile,
-    wilson,
 )
 from pytest_aecbench.reports.summary import Total, summarise
 from tests.unit.test_record import STARTED, a_record, failed, scored
@@ -95,19 +96,58 @@ def test_t_quantiles_approach_the_normal_distribution() -> None:
     assert t_quantile(0.95, 10_000) > normal
 
 
-def test_a_mean_has_students_interval() -> None:
-    interval = mean_interval([0.2, 0.4, 0.6])
-    half = 4.302653 * 0.2 / math.sqrt(3)
-    assert (interval.low, interval.high) == pytest.approx((0.0, 0.4 + half))
-    assert (interval.mean, interval.n) == pytest.approx((0.4, 3))
+# Clopper and Pearson (1934) and tables of it: of zeros and ones, the interval is theirs.
+@pytest.mark.parametrize(
+    ("passed", "n", "low", "high"),
+    [
+        (0, 10, 0.0, 0.3085),
+        (1, 10, 0.0025, 0.4450),
+        (5, 10, 0.1871, 0.8129),
+        (81, 263, 0.2527, 0.3676),
+        (15, 148, 0.0578, 0.1617),
+        (1, 29, 0.0009, 0.1776),
+        (14, 14, 0.025 ** (1 / 14), 1.0),
+        (5, 5, 0.025 ** (1 / 5), 1.0),
+    ],
+)
+def test_the_interval_of_zeros_and_ones_is_the_published_one(
+    passed: int, n: int, low: float, high: float
+) -> None:
+    interval = mean_interval([1.0] * passed + [0.0] * (n - passed))
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=5.1e-5)
+    assert (interval.mean, interval.n) == pytest.approx((passed / n, n))
 
 
-def test_an_interval_does_not_leave_the_range_of_rewards() -> None:
-    assert mean_interval([0, 1]) == Interval(0.5, 0.0, 1.0, 2)
+def test_the_interval_is_that_of_uniformly_drawn_weights() -> None:
+    values = [0.2, 0.35, 0.35, 0.9, 1.0, 0.0, 0.5]
+    draw = random.Random(1)
+    means = []
+    for _ in range(40_000):
+        weights = [draw.expovariate(1) for _ in (*values, 1.0)]
+        means.append(sum(map(operator.mul, weights, [*values, 1.0])) / sum(weights))
+    upper = sorted(means)[39_000]
+    assert mean_interval(values).high == pytest.approx(upper, abs=0.006)
 
 
-def test_one_value_has_a_mean_and_no_interval() -> None:
-    assert mean_interval([0.3]) == Interval(0.3, None, None, 1)
+def test_where_all_tasks_passed_the_interval_is_not_a_point() -> None:
+    assert bounds_text(mean_interval([1.0] * 14)) == "0.77 to 1.00"
+    assert bounds_text(mean_interval([0.35] * 3)) == "0.10 to 0.81"
+
+
+def test_one_value_has_a_wide_interval_and_no_standard_error() -> None:
+    interval = mean_interval([0.5])
+    assert (interval.low, interval.high) == pytest.approx((0.0125, 0.9875))
+    assert (interval.mean, interval.n, interval.standard_error) == (0.5, 1, None)
+
+
+def test_the_standard_error_is_that_of_the_mean_over_tasks() -> None:
+    assert mean_interval([0.2, 0.4, 0.6]).standard_error == pytest.approx(0.2 / math.sqrt(3))
+    assert mean_interval([0.35] * 3).standard_error == 0
+
+
+def test_an_interval_of_changes_goes_from_minus_1_to_1() -> None:
+    interval = mean_interval([0.0] * 14, -1.0, 1.0)
+    assert (interval.low, interval.high) == pytest.approx((-0.2316, 0.2316), abs=5e-5)
 
 
 def test_no_values_have_no_mean() -> None:
@@ -115,16 +155,16 @@ def test_no_values_have_no_mean() -> None:
         mean_interval([])
 
 
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=30))
+@given(
+    st.lists(
+        st.floats(0, 1) | st.sampled_from([0.0, 1e-9, 1e-12, 0.5, 1 - 1e-9, 1.0]),
+        min_size=1,
+        max_size=90,
+    )
+)
 def test_the_mean_lies_in_its_interval(values: list[float]) -> None:
     interval = mean_interval(values)
-    assert interval.low is not None
-    assert interval.high is not None
-    assert 0 <= interval.low <= interval.mean + 1e-12
-    assert interval.mean - 1e-12 <= interval.high <= 1
-    narrower = mean_interval(values, confidence=0.5)
-    assert narrower.low is not None
-    assert interval.low <= narrower.low
+    assert 0 <= interval.low <= interval.mean <= interval.high <= 1
 
 
 def test_repetitions_do_not_make_an_interval_narrower() -> None:
@@ -138,35 +178,6 @@ def test_repetitions_do_not_make_an_interval_narrower() -> None:
 
 def test_tasks_weigh_the_same_whatever_their_number_of_trials() -> None:
     assert mean_interval_by_task({"a": [1.0, 1.0, 1.0], "b": [0.0]}).mean == 0.5
-
-
-# Newcombe (1998), Statistics in Medicine 17, table I: Wilson's score method.
-@pytest.mark.parametrize(
-    ("successes", "n", "low", "high"),
-    [
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-    ],
-)
-def test_wilsons_interval_is_the_published_one(
-    successes: int, n: int, low: float, high: float
-) -> None:
-    interval = wilson(successes, n)
-    assert (interval.low, interval.high) == pytest.approx((low, high), abs=5.1e-5)
-    assert (interval.mean, interval.n) == (successes / n, n)
-
-
-def test_wilsons_interval_is_closed_where_none_or_all_succeeded() -> None:
-    assert wilson(0, 10).low == 0
-    assert wilson(10, 10).high == 1
-
-
-@pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5)])
-def test_what_is_no_proportion_has_no_interval(successes: int, n: int) -> None:
-    with pytest.raises(ValueError):
-        wilson(successes, n)
 
 
 @given(st.integers(1, 9), st.data())
@@ -260,7 +271,20 @@ def test_errors_are_counted_apart_and_never_as_zeros() -> None:
     assert (overall.trials, overall.scored, overall.errors) == (5, 2, 2)
     assert overall.causes == {"build": 1, "launch": 1}
     assert overall.mean == mean_interval([1.0, 0.5])
-    assert overall.pass_at_1 == wilson(1, 2)
+    assert overall.pass_at_1 == mean_interval([1.0, 0.0])
+    assert overall.errors_as_zeros == pytest.approx(1.5 / 4)
+    assert (overall.tasks, overall.tasks_scored, overall.missing) == (5, 2, 0.6)
+
+
+def test_errors_as_zeros_are_given_only_where_there_are_errors() -> None:
+    [fine] = summarise([a_result(0.5)])
+    assert (fine.overall.errors_as_zeros, fine.overall.missing) == (None, 0)
+    lost = [a_result(1.0, repetition=1), a_result(None, repetition=2), a_result(0.5, task_id="b")]
+    [summary] = summarise(lost)
+    assert summary.overall.errors_as_zeros == pytest.approx(0.5)
+    assert summary.overall.missing == 0.25
+    [broken] = summarise([a_result(None)])
+    assert (broken.overall.errors_as_zeros, broken.overall.missing) == (0.0, 1.0)
 
 
 def test_without_a_scored_trial_there_is_no_mean() -> None:
@@ -308,7 +332,7 @@ def test_a_task_that_lost_a_repetition_to_an_error_is_not_in_pass_at_k() -> None
             a_result(None, task_id="b", repetition=2),
         ]
     )
-    assert (summary.pass_at_k, summary.pass_hat_k) == (1.0, 0.0)
+    assert (summary.pass_at_k, summary.pass_hat_k, summary.pass_k_tasks) == (1.0, 0.0, 1)
     assert summary.overall.mean == mean_interval([0.5, 0.0])
 
 
@@ -325,17 +349,17 @@ def test_domains_are_sorted_and_difficulties_go_from_easy_to_hard() -> None:
     )
     assert list(summary.by_domain) == ["x", "y"]
     assert list(summary.by_difficulty) == ["easy", "medium", "hard", "brutal", "unspecified"]
-    assert summary.by_difficulty["easy"].mean == Interval(0.5, None, None, 1)
+    assert summary.by_difficulty["easy"].mean == mean_interval([0.5])
     assert summary.by_domain["x"].mean == mean_interval([0.25, 0.75])
 
 
 def test_holdout_tasks_are_summarised_apart() -> None:
     results = [a_result(1.0), a_result(0.0, task_id="h", domain="hidden", visibility="holdout")]
     [summary] = summarise(results)
-    assert summary.overall.mean == Interval(1.0, None, None, 1)
+    assert summary.overall.mean == mean_interval([1.0])
     assert list(summary.by_domain) == ["electrical"]
     assert summary.holdout is not None
-    assert summary.holdout.mean == Interval(0.0, None, None, 1)
+    assert summary.holdout.mean == mean_interval([0.0])
     [public] = summarise(results, public_only=True)
     assert public.holdout is None
     assert public.overall == summary.overall

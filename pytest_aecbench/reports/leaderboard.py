@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.reports.summary import AgentSummary
 
-__all__ = ["Leaderboard", "Row", "leaderboard", "newest_versions"]
+__all__ = ["Leaderboard", "Row", "latest_verdicts", "leaderboard", "newest_versions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def leaderboard(
     """
     records = list(records)
     asked = [record for record in records if holdout or record.task.visibility == "public"]
-    counted, set_aside = newest_versions(_latest_verdicts(asked))
+    counted, set_aside = newest_versions(latest_verdicts(asked))
     names = _names(counted)
     results = list(_results(counted, names))
     outcomes: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
@@ -106,7 +106,7 @@ def leaderboard(
     return Leaderboard(tuple(rows), tasks, k, set_aside, len(records) - len(asked))
 
 
-def _latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+def latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
     """Return one record of each piece of work: an agent does not earn twice by being verified."""
     by_id = {record.trial_id: record for record in records}
     latest: dict[str, TrialRecord] = {}

@@ -163,12 +163,14 @@ def rounded(value: Any, digits: int, *, significant: bool) -> Any:
     return float(f"{value:.{digits}g}") if significant else round(value, digits)
 
 
-def test_the_prompt_says_how_many_digits_and_the_right_answer_with_them_earns_all(
+def test_the_prompt_says_how_many_digits_are_wanted_and_they_earn_all(
     task: Path,  # noqa: F811
     solved: Solved,  # noqa: F811
 ) -> None:
     asked = DIGITS.search(instruction(task))
-    assert asked, "say how many digits are wanted"
+    if asked is None:
+        assert rounded(solved.answer, 0, significant=False) == solved.answer, "digits not stated"
+        return
     answer = rounded(solved.answer, COUNTS[asked[1]], significant=asked[2] == "significant")
     graded = solved.sandbox.verify(json.dumps(answer))
     assert graded.reward["reward"] == 1, graded.fields

@@ -44,6 +44,8 @@ SOUND = {
     "tests/verify.py": VERIFY,
     "tests/fixtures/golden_pass.md": '```json\n{"current_a": 1.85, "power_w": 22.2}\n```\n',
     "tests/fixtures/golden_fail.md": '```json\n{"current_a": 1.85, "power_w": 11.1}\n```\n',
+    "tests/fixtures/golden_fail_swapped.md": "Swapped.\n\nreward: 0\n\n"
+    '```json\n{"current_a": 22.2, "power_w": 1.85}\n```\n',
     "solution/solve.sh": 'python3 -c "import json; I = 12 / 6.5; '
     "print(json.dumps({'current_a': I, 'power_w': 12 * I}))\" > /workspace/output.jsonl\n",
 }

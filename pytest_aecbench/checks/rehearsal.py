@@ -102,8 +102,6 @@ def agent_of(check: str) -> AgentSpec:
     name = check.removeprefix("exploit:")
     if name != check:
         return AgentSpec(name, "pytest_aecbench.checks.exploits.ExploitAgent", model=name)
-    if check.startswith("golden_"):
-        return AgentSpec(name, "pytest_aecbench.checks.rewards.GoldenAgent", model=name)
     harness = "oracle" if check in _SOLVED else "nop"
     return AgentSpec(harness, harness)
 

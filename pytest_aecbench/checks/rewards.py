@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import re
 import tempfile
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.agents import AgentLimits, AgentResult
 from pytest_aecbench.checks import NotApplicableError, Problem
-from pytest_aecbench.trials.reward import describe
+from pytest_aecbench.trials.reward import describe, format_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_aecbench.agents.spec import AgentSpec
-    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.agents import AgentResult
     from pytest_aecbench.checks.rehearsal import Rehearsal
-    from pytest_aecbench.tasks.task import Task
+    from pytest_aecbench.trials.reward import Reward
 
-__all__ = ["GoldenAgent", "empty", "golden_fail", "golden_pass", "solution"]
+__all__ = ["Example", "empty", "golden_fail", "golden_pass", "solution"]
 
 _BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_STATED = re.compile(r"^reward: *(\d+(?:\.\d+)?) *$", re.MULTILINE | re.IGNORECASE)
+_AS_STATED = 0.0005  # rewards are stated to three places
 
 
 def solution(rehearsal: Rehearsal) -> Iterator[Problem]:
@@ -56,40 +57,66 @@ def empty(rehearsal: Rehearsal) -> Iterator[Problem]:
 
 def golden_pass(rehearsal: Rehearsal) -> Iterator[Problem]:
     """Yield a problem unless the example of a good answer passes."""
-    reward, threshold = rehearsal.earn(), rehearsal.trial.threshold
-    if reward.value < threshold:
-        yield Problem(
-            f"golden_pass.md: {describe(reward, threshold)}",
-            "correct the example in tests/fixtures/golden_pass.md, or the verifier's tolerances",
-        )
+    threshold = rehearsal.trial.threshold
+    for example, reward in _submitted(rehearsal, "golden_pass.md"):
+        if reward.value < threshold:
+            yield Problem(
+                f"{example.name}: {describe(reward, threshold)}",
+                f"correct the example in tests/fixtures/{example.name}, or the verifier's "
+                "tolerances",
+            )
 
 
 def golden_fail(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Yield a problem if the example of a bad answer passes."""
-    reward, threshold = rehearsal.earn(), rehearsal.trial.threshold
-    if reward.value >= threshold:
-        yield Problem(
-            f"golden_fail.md passes: {describe(reward, threshold)}",
-            "let the verifier find the mistake that is in tests/fixtures/golden_fail.md",
-        )
+    """Yield a problem for each example of a bad answer that passes or earns what it should not."""
+    threshold = rehearsal.trial.threshold
+    for example, reward in _submitted(rehearsal, "golden_fail.md", "golden_fail_*.md"):
+        if reward.value >= threshold:
+            yield Problem(
+                f"{example.name} passes: {describe(reward, threshold)}",
+                f"let the verifier find the mistake that is in tests/fixtures/{example.name}",
+            )
+        elif example.reward is not None and abs(reward.value - example.reward) > _AS_STATED:
+            yield Problem(
+                f"{example.name}: reward {format_number(reward.value)}, "
+                f"it states {format_number(example.reward)}",
+                f"correct the line 'reward: ...' in tests/fixtures/{example.name}, or the verifier",
+            )
 
 
-class GoldenAgent:
-    """Submits an example: the fenced block of a file in ``tests/fixtures``, or the whole file."""
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An answer in ``tests/fixtures`` and the reward that it states, if it does."""
 
-    def __init__(self, spec: AgentSpec) -> None:
-        self.name = f"{spec.model}.md"
+    name: str
+    answer: str
+    reward: float | None
 
-    def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
-        """Write the answer to the path that the prompt names."""
-        file = task.tests_dir / "fixtures" / self.name
-        if not file.is_file():
-            raise NotApplicableError(f"no tests/fixtures/{self.name}; add an example")
-        text = file.read_text(encoding="utf-8")
+    @classmethod
+    def read(cls, path: Path, output: PurePath) -> Example:
+        """Read the answer: the fenced block of the file, or all of it for a Markdown output."""
+        text = path.read_text(encoding="utf-8")
         block = _BLOCK.search(text)
-        answer = block[1] if block and task.output_path.suffix != ".md" else text
+        if block is None or output.suffix == ".md":
+            return cls(path.name, text, None)
+        stated = _STATED.search(text, 0, block.start())
+        return cls(path.name, block[1], float(stated[1]) if stated else None)
+
+
+def _submitted(rehearsal: Rehearsal, *patterns: str) -> Iterator[tuple[Example, Reward]]:
+    """Put each example in place of the output, and yield what it earns."""
+    task = rehearsal.task
+    fixtures = task.tests_dir / "fixtures"
+    files = [path for pattern in patterns for path in sorted(fixtures.glob(pattern))]
+    if not files:
+        raise NotApplicableError(f"no tests/fixtures/{patterns[0]}; add an example")
+    rehearsal.execute()
+    sandbox = rehearsal.sandbox
+    agent_user = sandbox.user
+    for file in files:
+        example = Example.read(file, task.output_path)
         with tempfile.TemporaryDirectory() as directory:
-            answer_file = Path(directory, "answer")
-            answer_file.write_text(answer, encoding="utf-8")
-            execution = sandbox.execute("true", uploads={str(task.output_path): answer_file})
-        return AgentResult.from_execution(execution)
+            answer = Path(directory, "answer")
+            answer.write_text(example.answer, encoding="utf-8")
+            sandbox.execute("true", uploads={str(task.output_path): answer}, user=agent_user)
+        yield example, rehearsal.verify()

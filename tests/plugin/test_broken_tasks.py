@@ -69,8 +69,14 @@ BROKEN: dict[str, tuple[dict[str, str | None], str, str]] = {
         "correct the example",
     ),
     "golden_fail": (
-        {"tests/fixtures/golden_fail.md": GOLDEN_PASS + "\n"},
-        "golden_fail.md passes: reward 1, needed 1",
+        {
+            "tests/fixtures/golden_fail.md": GOLDEN_PASS + "\n",
+            "tests/fixtures/golden_fail_halved.md": f"reward: 0.25\n\n{GOLDEN_FAIL}",
+        },
+        (
+            "golden_fail.md passes: reward 1, needed 1 (current_a 1, power_w 1)\n"
+            "golden_fail_halved.md: reward 0.5, it states 0.25"
+        ),
         "let the verifier find the mistake",
     ),
     "deterministic": (

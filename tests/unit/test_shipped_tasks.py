@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_aecbench.checks.rewards import Example
 from pytest_aecbench.tasks.supplied import HELPER, supplied_files
 
 if sys.version_info >= (3, 11):
@@ -213,7 +214,7 @@ def solved(task: Path, tmp_path_factory: pytest.TempPathFactory) -> Solved:
 
 def test_tasks_spread_over_domains_and_difficulties() -> None:
     difficulties = Counter(config(task)["metadata"]["difficulty"] for task in TASKS)
-    assert len(TASKS) == 14
+    assert len(TASKS) >= 21
     assert len({task.parent.name for task in TASKS}) >= 6
     assert set(difficulties) == {"easy", "medium", "hard"}
     assert min(difficulties.values()) >= 3
@@ -227,7 +228,8 @@ def test_tasks_show_every_feature_a_task_may_have() -> None:
     assert any(not each["environment"]["allow_internet"] for each in configs)
     assert any(list((task / "tools").glob("*.py")) for task in TASKS)
     assert any(len(copied_inputs(task)) > 1 for task in TASKS)
-    assert sum((task / "solution/solve.py").is_file() for task in TASKS) == 2
+    assert any((task / "solution/solve.py").is_file() for task in TASKS)
+    assert any((task / "solution/solve.sh").is_file() for task in TASKS)
 
 
 def test_nothing_but_tasks_lies_below_the_tasks_root() -> None:
@@ -271,14 +273,42 @@ def test_no_placeholder_is_left_in_what_people_read(task: Path) -> None:
         assert re.findall(r"\{\{|\}\}|\$\{|\bTODO\b|\bFIXME\b|\bXXX\b|<[A-Z_]+>", text) == []
 
 
+KINDS = {
+    bool: "true/false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+    list: "list",
+    dict: "object",
+}
+
+
+def kind_and_tolerance(field: dict[str, Any], kind: str, tolerance: str) -> tuple[str, str]:
+    """Return what a field takes; one that may be a text must not say whether it is."""
+    expected = field["expected"]
+    if kind == "number or text" and isinstance(expected, str):
+        return kind, tolerance
+    if kind == "number or text" and isinstance(expected, (int, float)):
+        return kind, field["tolerance"]
+    return KINDS[type(expected)], field["tolerance"]
+
+
+def numbers(value: object) -> Iterator[float]:
+    """Yield the numbers in a part of an answer."""
+    if isinstance(value, (list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from numbers(part)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield value
+
+
 def test_instruction_promises_exactly_what_the_verifier_checks(task: Path, solved: Solved) -> None:
     rows = re.findall(
         r"^\| `(\w+)` \| (.+?) \| .+ \| (.+?) \| (.+?) \|$", instruction(task), re.MULTILINE
     )
     promised = {name: (kind, tolerance, float(share)) for name, kind, tolerance, share in rows}
-    kinds = {bool: "true/false", int: "whole number", float: "number"}
     checked = {
-        name: (kinds[type(field["expected"])], field["tolerance"], field["weight"])
+        name: (*kind_and_tolerance(field, *promised[name][:2]), field["weight"])
         for name, field in solved.graded.fields.items()
     }
     assert promised == checked
@@ -290,11 +320,7 @@ def test_the_answer_is_nowhere_the_agent_can_read_it(task: Path, solved: Solved)
     visible = [task / "instruction.md", *(task / "environment").iterdir(), *task.glob("tools/*")]
     tokens = {token for path in visible for token in NUMBER.findall(path.read_text("utf-8"))}
     precise = [token for token in tokens if len(re.sub(r"\D", "", token).lstrip("0")) >= 4]
-    expected = [
-        field["expected"]
-        for field in solved.graded.fields.values()
-        if not isinstance(field["expected"], bool)
-    ]
+    expected = list(numbers([field["expected"] for field in solved.graded.fields.values()]))
     leaks = [
         (token, value)
         for token in precise
@@ -315,20 +341,46 @@ def test_empty_workspace_earns_nothing(task: Path, tmp_path: Path) -> None:
     assert "does not exist" in str(graded.problem)
 
 
+def fixtures(task: Path, pattern: str) -> list[Path]:
+    return sorted((task / "tests/fixtures").glob(pattern))
+
+
 def test_golden_examples_earn_what_they_say(task: Path, solved: Solved) -> None:
     outputs: dict[str, str] = {}
-    for name in ("golden_pass", "golden_fail"):
-        text = (task / f"tests/fixtures/{name}.md").read_text(encoding="utf-8")
+    stated: dict[str, float | None] = {}
+    for path in fixtures(task, "golden_*.md"):
+        text = path.read_text(encoding="utf-8")
         explanation, block, rest = re.split(r"```(?:json)?\n", text)
         assert explanation.strip()
         assert not rest.strip()
-        outputs |= {name: block, f"{name} in a fence": text}
+        outputs |= {path.stem: block, f"{path.stem} in a fence": text}
+        stated[path.stem] = Example.read(path, Path(output_path(task))).reward
     graded = solved.sandbox.verify_each(outputs)
     assert {each.problem for each in graded.values()} == {None}
     assert graded["golden_pass"].reward["reward"] == 1.0
-    assert graded["golden_fail"].reward["reward"] < 1.0
-    for name in ("golden_pass", "golden_fail"):
+    for name, reward in stated.items():
         assert graded[f"{name} in a fence"] == graded[name]
+        if name != "golden_pass":
+            assert graded[name].reward["reward"] < 1.0, name
+        if reward is not None:
+            assert graded[name].reward["reward"] == pytest.approx(reward, abs=5e-4), name
+        else:
+            assert name in ("golden_pass", "golden_fail"), f"{name} states no reward"
+
+
+A_LITTLE = 0.2
+
+
+def test_guesses_earn_little(task: Path, solved: Solved) -> None:
+    guesses = {
+        path.stem: Example.read(path, Path(output_path(task))).answer
+        for path in fixtures(task, "golden_fail_guess_*.md")
+    }
+    assert guesses or not fixtures(task, "golden_fail_*.md")
+    texts = sorted({value for value in solved.answer.values() if isinstance(value, str)})
+    guesses |= {f"always {text}": every(solved.answer, json.dumps(text)) for text in texts}
+    for guess, graded in solved.sandbox.verify_each(guesses).items():
+        assert graded.reward["reward"] <= A_LITTLE, guess
 
 
 def test_the_last_of_several_answers_counts(solved: Solved) -> None:
@@ -340,11 +392,15 @@ def test_the_last_of_several_answers_counts(solved: Solved) -> None:
 
 
 def test_tolerances_hold_to_their_edge_and_no_further(solved: Solved) -> None:
+    wrong: dict[type, object] = {str: "another", list: ["another"], dict: {"another": 1}}
+
     def shifted(factor: float) -> str:
         answer = dict(solved.answer)
         for name, field in solved.graded.fields.items():
             tolerance, expected = field["tolerance"], field["expected"]
-            if tolerance.endswith("%"):
+            if not isinstance(expected, (int, float)):
+                answer[name] = answer[name] if factor < 1 else wrong[type(expected)]
+            elif tolerance.endswith("%"):
                 answer[name] = expected * (1 + factor * float(tolerance[1:-2]) / 100)
             elif tolerance != "exact":
                 answer[name] = expected - factor * float(tolerance[1:])
@@ -400,7 +456,12 @@ def test_values_of_the_wrong_kind_earn_nothing_and_never_crash(solved: Solved) -
         "endless integers": every(answer, "9" * 10_000),
         "overflowing": every(answer, "1e999"),
         "huge integers": every(answer, "1" + "0" * 400),
-        "texts": json.dumps({name: str(value).lower() for name, value in answer.items()}),
+        "texts": json.dumps(
+            {
+                name: [value] if isinstance(value, str) else str(value).lower()
+                for name, value in answer.items()
+            }
+        ),
         "odd texts": every(answer, r'"\ud800\u0000"'),
         "true": every(answer, "true"),
         "false": every(answer, "false"),

@@ -68,6 +68,11 @@ def links_for(shear: float) -> int:
     return 25 * int(spacing // 25)
 
 
+# The coats of paint systems: litres for a square metre, and the price of a litre.
+PAINT = {
+    "P1": ((0.075 / 0.406, 14.20), (0.0508 / 0.364, 71.50 / 3.785411784)),
+    "P2": ((0.080 / 0.403, 16.90), (0.127 / 0.481, 66 / 3.785411784), (0.060 / 0.325, 21.40)),
+}
 # How values of an answer follow from others of the same answer, in the order of the calculation.
 FOLLOWS: dict[str, dict[str, Callable[[Answer], Any]]] = {
     "building/wall-condensation": {
@@ -92,6 +97,9 @@ FOLLOWS: dict[str, dict[str, Callable[[Answer], Any]]] = {
     "civil/earthworks-volumes": {
         "balance_bank_m3": lambda a: a["cut_bank_m3"] - a["fill_compacted_m3"] / 0.88,
         "truck_loads": lambda a: math.ceil(a["balance_bank_m3"] * 1.25 / 12),
+    },
+    "cost/bill-check": {
+        "corrected_total": lambda a: 135332.57 + sum(a["errors"].values()),  # the sound items
     },
     "electrical/fault-level": {
         "db_breakers_adequate": lambda a: a["ik_db_ka"] <= 15,
@@ -132,6 +140,17 @@ FOLLOWS: dict[str, dict[str, Callable[[Answer], Any]]] = {
         "bar_count": lambda a: math.ceil(a["as_required_mm2"] / (math.pi * 156.25)),
         "link_spacing_mm": lambda a: links_for(a["v_ed_kn"]),
     },
+    "structural/steel-takeoff": {
+        "paint_l": lambda a: {
+            system: sum(litres for litres, _ in coats) * a["painted_surface_m2"][system]
+            for system, coats in PAINT.items()
+        },
+        "paint_cost": lambda a: sum(
+            litres * price * a["painted_surface_m2"][system]
+            for system, coats in PAINT.items()
+            for litres, price in coats
+        ),
+    },
     "water/hydraulic-jump": {
         "froude_1": lambda a: 4.8 / math.sqrt(9.81 * a["depth_1_m"] ** 3),
         "depth_2_m": lambda a: a["depth_1_m"] / 2 * (math.sqrt(1 + 8 * a["froude_1"] ** 2) - 1),
@@ -158,6 +177,8 @@ def rounded(value: Any, digits: int, *, significant: bool) -> Any:
         return {
             name: rounded(part, digits, significant=significant) for name, part in value.items()
         }
+    if isinstance(value, list):
+        return [rounded(part, digits, significant=significant) for part in value]
     if not isinstance(value, float):
         return value
     return float(f"{value:.{digits}g}") if significant else round(value, digits)
@@ -176,13 +197,22 @@ def test_the_prompt_says_how_many_digits_are_wanted_and_they_earn_all(
     assert graded.reward["reward"] == 1, graded.fields
 
 
-def off(field: dict[str, Any]) -> Iterator[float]:
-    """Yield the values at both ends of a field's tolerance."""
+def off(field: dict[str, Any]) -> Iterator[Any]:
+    """Yield the values at both ends of a field's tolerance; those of an object go together."""
     expected, tolerance = field["expected"], field["tolerance"]
-    if tolerance.startswith("±"):
-        share = tolerance.endswith("%")
-        allowed = float(tolerance.strip("± %")) * (expected / 100 if share else 1)
-        yield from (expected - 0.999 * allowed, expected + 0.999 * allowed)
+    if not re.fullmatch(r"±[\d.]+(?: %)?", tolerance):
+        return
+    for side in (-0.999, 0.999):
+        if isinstance(expected, dict):
+            yield {name: moved(value, tolerance, side) for name, value in expected.items()}
+        elif not isinstance(expected, (str, list)):
+            yield moved(expected, tolerance, side)
+
+
+def moved(value: float, tolerance: str, share: float) -> float:
+    """Return a value that is off by a share of what its tolerance allows."""
+    allowed = float(tolerance.strip("± %")) * (value / 100 if tolerance.endswith("%") else 1)
+    return value + share * allowed
 
 
 def test_what_follows_from_a_value_within_its_tolerance_earns_all(

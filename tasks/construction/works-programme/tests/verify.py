@@ -143,10 +143,10 @@ class Programme(Field):
             if not isinstance(entry, dict) or entry.get("mode") not in list(MODES[activity]):
                 return Verdict(0.0, f"{activity} has no valid mode")
             start = entry.get("start")
-            if type(start) is not int or not 0 <= start <= DEADLINE:
+            if type(start) not in (int, float) or start not in range(DEADLINE):
                 return Verdict(0.0, f"{activity} has no valid start")
         chosen = {activity: MODES[activity][value[activity]["mode"]] for activity in AFTER}
-        starts = {activity: value[activity]["start"] for activity in AFTER}
+        starts = {activity: int(value[activity]["start"]) for activity in AFTER}
         problem = breach(chosen, starts)
         if problem:
             return Verdict(0.0, problem)

@@ -41,6 +41,15 @@ def sections_left(tests: list[int]) -> tuple[int, int]:
     return first, last
 
 
+def valves_in(value: object) -> list[int] | None:
+    """Return the valves that a part of an answer lists, if it does; 8.0 is valve 8."""
+    if not isinstance(value, list) or len(value) > SECTIONS:
+        return None
+    if not all(type(one) in (int, float) and one in HOURS for one in value):
+        return None
+    return [int(one) for one in value]
+
+
 class Tests(Field):
     """Tests that leave one section; the fewer hours, the better."""
 
@@ -49,12 +58,11 @@ class Tests(Field):
 
     def judge(self, value: object) -> Verdict:
         """Replay the tests, and count their hours."""
-        if not isinstance(value, list) or len(value) > SECTIONS:
-            return Verdict(0.0, "is not a list of at most 24 valves")
-        if not all(type(valve) is int and valve in HOURS for valve in value):
-            return Verdict(0.0, "names a valve that does not exist")
-        first, last = sections_left(value)
-        hours = sum(HOURS[valve] for valve in value)
+        tests = valves_in(value)
+        if tests is None:
+            return Verdict(0.0, "is not a list of at most 24 valves from 1 to 23")
+        first, last = sections_left(tests)
+        hours = sum(HOURS[valve] for valve in tests)
         if first < last:
             return Verdict(0.0, f"the leak can still be in sections {first} to {last}")
         if hours > BUDGET:
@@ -74,11 +82,12 @@ class Nothing(Field):
 
 
 try:
-    tests = read_answer(OUTPUT).get("tests")
+    reported = read_answer(OUTPUT).get("tests")
 except Unusable:
-    tests = None
+    reported = None
+tests = valves_in(reported)
 fields: dict[str, Field] = {"tests": Tests(weight=0.6)}
-if isinstance(tests, list) and fields["tests"].judge(tests).score > 0:
+if tests is not None and fields["tests"].judge(reported).score > 0:
     fields["leaking_section"] = Number(sections_left(tests)[0], weight=0.25)
     fields["crew_hours"] = Number(sum(HOURS[valve] for valve in tests), weight=0.15)
 else:

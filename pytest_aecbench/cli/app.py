@@ -7,21 +7,12 @@ from typing import Annotated
 import typer
 
 from pytest_aecbench import __version__
-from pytest_aecbench.cli import (
-    config,
-    dataset,
-    difficulty,
-    generate,
-    init,
-    ledger,
-    report,
-    saturation,
-    task,
-)
+from pytest_aecbench.cli import config, dataset, difficulty, generate, init, ledger, report, task
 from pytest_aecbench.cli import run as running
 from pytest_aecbench.cli.doctor import doctor
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reap import reap
+from pytest_aecbench.cli.saturation import saturation
 
 __all__ = ["app"]
 
@@ -59,7 +50,7 @@ app.add_typer(generate.app, name="generate")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(ledger.app, name="ledger")
 report.app.command()(difficulty.difficulty)
-report.app.command()(saturation.saturation)
+report.app.command()(saturation)
 app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
 app.command("schema")(config.print_schema)

@@ -1,8 +1,8 @@
 """Return the results of pressure tests at valves of the main, in the order in which they are made.
 
 Reads {"valves": [8, 14]} from standard input: all tests that the crew has made so far and the next
-one. Prints {"results": ["holds", "falls"]}: with the valve closed and the main above it under
-pressure, the pressure "holds" (the leak is below the valve) or "falls" (it is above).
+one. Prints {"results": ["holds", "falls"]}: with valve k closed and sections 1 to k under
+pressure, the pressure "falls" (one of them leaks) or "holds" (a later section leaks).
 """
 
 import json

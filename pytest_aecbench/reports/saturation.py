@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "VERDICTS", "Saturation", "TaskOutcomes", "saturation"]
 
-# In the order of the report: tasks that say least about agents come first.
+# In the order of the report: tasks that do not rank agents come first.
 VERDICTS = ("all pass", "none passes", "luck", "tells apart", "one agent")
 # Agents of the harness itself: the one passes every sound task, the other none.
 _REFERENCES = ("nop", "oracle", "replay")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Example", "empty", "golden_fail", "golden_pass", "solution"]
 
 _BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_STATED = re.compile(r"^reward: *(\d+(?:\.\d+)?) *$", re.MULTILINE | re.IGNORECASE)
+_STATED = re.compile(r"^reward:(.*)$", re.MULTILINE)
 _AS_STATED = 0.0005  # rewards are stated to three places
 
 
@@ -76,10 +76,9 @@ def golden_fail(rehearsal: Rehearsal) -> Iterator[Problem]:
                 f"{example.name} passes: {describe(reward, threshold)}",
                 f"let the verifier find the mistake that is in tests/fixtures/{example.name}",
             )
-        elif example.reward is not None and abs(reward.value - example.reward) > _AS_STATED:
+        elif not example.agrees(reward.value):
             yield Problem(
-                f"{example.name}: reward {format_number(reward.value)}, "
-                f"it states {format_number(example.reward)}",
+                f"{example.name}: reward {format_number(reward.value)}, it states {example.stated}",
                 f"correct the line 'reward: ...' in tests/fixtures/{example.name}, or the verifier",
             )
 
@@ -90,7 +89,7 @@ class Example:
 
     name: str
     answer: str
-    reward: float | None
+    stated: str | None
 
     @classmethod
     def read(cls, path: Path, output: PurePath) -> Example:
@@ -100,7 +99,14 @@ class Example:
         if block is None or output.suffix == ".md":
             return cls(path.name, text, None)
         stated = _STATED.search(text, 0, block.start())
-        return cls(path.name, block[1], float(stated[1]) if stated else None)
+        return cls(path.name, block[1], stated[1].strip() if stated else None)
+
+    def agrees(self, reward: float) -> bool:
+        """Return whether this is the reward that the example states, if it does."""
+        try:
+            return self.stated is None or abs(reward - float(self.stated)) <= _AS_STATED
+        except ValueError:
+            return False
 
 
 def _submitted(rehearsal: Rehearsal, *patterns: str) -> Iterator[tuple[Example, Reward]]:

@@ -72,10 +72,12 @@ BROKEN: dict[str, tuple[dict[str, str | None], str, str]] = {
         {
             "tests/fixtures/golden_fail.md": GOLDEN_PASS + "\n",
             "tests/fixtures/golden_fail_halved.md": f"reward: 0.25\n\n{GOLDEN_FAIL}",
+            "tests/fixtures/golden_fail_unclear.md": f"reward: 0,5\n\n{GOLDEN_FAIL}",
         },
         (
             "golden_fail.md passes: reward 1, needed 1 (current_a 1, power_w 1)\n"
-            "golden_fail_halved.md: reward 0.5, it states 0.25"
+            "golden_fail_halved.md: reward 0.5, it states 0.25\n"
+            "golden_fail_unclear.md: reward 0.5, it states 0,5"
         ),
         "let the verifier find the mistake",
     ),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Between",
     "Choice",
+    "Entries",
     "Field",
     "Flag",
     "Grade",
@@ -260,8 +261,55 @@ class Items(Field):
         return Verdict(score, f"{right} of {wanted} items are right, {given} given")
 
 
+class Entries(Field):
+    """An object with an entry for each of some names, such as findings by line.
+
+    A right entry earns 1, one with a wrong value ``wrong``, and one whose name is not expected
+    ``extra``; the field earns their sum divided by the number of expected ones, but not less than
+    0. Negative values make guesses cost: to name everything, or to say the same of all, earns
+    nothing.
+    """
+
+    def __init__(
+        self,
+        expected: Mapping[str, object],
+        *,
+        wrong: float = 0.0,
+        extra: float = 0.0,
+        weight: float = 1.0,
+        needs: str | Sequence[str] = (),
+    ) -> None:
+        super().__init__(weight=weight, needs=needs)
+        self.entries = {_plain(name): _as_field(item) for name, item in expected.items()}
+        if not expected or len(self.entries) < len(expected):
+            raise ValueError(f"expected: {expected!r} is not valid; use at least one, and no twins")
+        if _finite("wrong", wrong) >= 1 or _finite("extra", extra) > 0:
+            raise ValueError(f"wrong, extra: {wrong!r}, {extra!r} pay; use less than 1, at most 0")
+        self.wrong, self.extra = wrong, extra
+        self.expected = {name: _as_field(item).expected for name, item in expected.items()}
+        self.tolerance = ", ".join(
+            dict.fromkeys(entry.tolerance for entry in self.entries.values())
+        )
+
+    def judge(self, value: object) -> Verdict:
+        """Judge each entry by its name; case and spaces around a name do not matter."""
+        if not isinstance(value, dict):
+            return Verdict(0.0, f"is {_kind(value)}, must be an object")
+        given = {_plain(name): entry for name, entry in value.items()}
+        if len(given) < len(value):
+            return Verdict(0.0, "has a name twice")
+        known = {name: entry for name, entry in given.items() if name in self.entries}
+        right = sum(_fits(self.entries[name], entry) for name, entry in known.items())
+        wrong, extra = len(known) - right, len(given) - len(known)
+        earned = (right + self.wrong * wrong + self.extra * extra) / len(self.entries)
+        if earned == 1:
+            return RIGHT
+        fault = f"{right} of {len(self.entries)} are right, {wrong} wrong, {extra} not expected"
+        return Verdict(max(0.0, earned), fault)
+
+
 def _as_field(item: object) -> Field:
-    if isinstance(item, Field) and not isinstance(item, Items):
+    if isinstance(item, Field) and not isinstance(item, (Entries, Items)):
         return item
     if isinstance(item, bool):
         return Flag(item)

@@ -22,6 +22,7 @@ from pytest_aecbench.cli import run as running
 from pytest_aecbench.cli.doctor import doctor
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reap import reap
+from pytest_aecbench.cli.saturation import saturation
 
 __all__ = ["app"]
 
@@ -60,6 +61,7 @@ app.add_typer(dataset.app, name="dataset")
 app.add_typer(ledger.app, name="ledger")
 report.app.command()(difficulty.difficulty)
 report.app.command()(power.power)
+report.app.command()(saturation)
 app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
 app.command("schema")(config.print_schema)

@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.reports.summary import AgentSummary, Group
 
-__all__ = ["AgentPair", "Leaderboard", "Row", "leaderboard", "newest_versions"]
+__all__ = [
+    "AgentPair",
+    "Leaderboard",
+    "Row",
+    "latest_verdicts",
+    "leaderboard",
+    "newest_versions",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ def leaderboard(
     """
     records = list(records)
     asked = [record for record in records if holdout or record.task.visibility == "public"]
-    counted, set_aside = newest_versions(_latest_verdicts(asked))
+    counted, set_aside = newest_versions(latest_verdicts(asked))
     names = _names(counted)
     results = list(_results(counted, names))
     by_agent: dict[str, list[TrialResult]] = defaultdict(list)
@@ -163,7 +170,7 @@ def _pairs(ranked: Sequence[tuple[str, Scores]]) -> list[AgentPair]:
     ]
 
 
-def _latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+def latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
     """Return one record of each piece of work: an agent does not earn twice by being verified."""
     by_id = {record.trial_id: record for record in records}
     latest: dict[str, TrialRecord] = {}

@@ -293,3 +293,43 @@ def test_no_records_are_no_error_for_a_leaderboard(
     monkeypatch.chdir(tmp_path)
     assert aec_bench("report", "leaderboard").out == "no trials to rank\n"
     assert aec_bench("report", "leaderboard", "--format", "csv").code == 0
+
+
+@pytest.mark.usefixtures("ledger")
+def test_saturation_lists_tasks_in_every_format(aec_bench: Run) -> None:
+    ended = aec_bench("report", "saturation")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0].split() == ["task", "verdict", "agents", "trials", "passed", "undecided"]
+    assert lines[1].split() == ["civil/a", "luck", "2", "3", "33%", "1", "of", "1"]
+    assert lines[-1] == "tasks: all pass 0, none passes 0, luck 3, tells apart 0, one agent 0"
+    data = aec_bench("report", "saturation", "--json").json()
+    assert data == aec_bench("report", "saturation", "--format", "json").json()
+    assert data["verdicts"]["luck"] == 3
+    assert data["tasks"][0] == {
+        "task": "civil/a",
+        "verdict": "luck",
+        "agents": 2,
+        "trials": 3,
+        "passed": 1,
+        "pass_rate": pytest.approx(1 / 3),
+        "undecided": 1,
+        "repeated": 1,
+    }
+    markdown = aec_bench("report", "saturation", "--format", "markdown").out
+    assert "| `civil/a` | luck | 2 | 3 | 33% | 1 of 1 |" in markdown
+    text = aec_bench("report", "saturation", "--format", "csv", "--task", "water/*").out
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert list(row) == list(data["tasks"][0])
+    assert (row["task"], row["trials"]) == ("water/c", "3")
+
+
+def test_saturation_without_trials_says_so_and_a_wrong_format_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aec_bench: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert aec_bench("report", "saturation").out == "no scored trials of agents to judge tasks by\n"
+    assert aec_bench("report", "saturation", "--format", "csv").out.startswith("task,verdict,")
+    ended = aec_bench("report", "saturation", "--format", "xml")
+    assert ended.code == 2
+    assert ended.err.startswith("aec-bench: --format: 'xml' is not valid; use one of 'csv'")

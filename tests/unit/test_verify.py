@@ -23,6 +23,7 @@ from pytest_aecbench import verify as module
 from pytest_aecbench.verify import (
     Between,
     Choice,
+    Entries,
     Field,
     Flag,
     Items,
@@ -366,6 +367,45 @@ def test_items_with_tolerances_are_paired_as_well_as_can_be(
     assert score(field, given) == pytest.approx(best / max(len(expected), len(given)))
 
 
+FINDINGS = {"B4": Number(12.5, abs=0.01), "C1": Choice("fails", ["fails", "complies"])}
+
+
+@pytest.mark.parametrize(
+    ("value", "earned"),
+    [
+        ({"B4": 12.5, "C1": "fails"}, 1),
+        ({" b4": 12.5, "c1 ": "Fails"}, 1),
+        ({"B4": 12.5}, 1 / 2),
+        ({"B4": 13, "C1": "fails"}, 3 / 4),
+        ({"B4": 13, "C1": "complies"}, 1 / 2),
+        ({"B4": 12.5, "C1": "fails", "D1": 1}, 1 / 2),
+        ({"B4": 12.5, "D1": 1, "D2": 1}, 0),
+        ({}, 0),
+        ({"B4": None, "D1": {}, "D2": [[]]}, 0),
+        ({"B4": 12.5, "b4": 13}, 0),
+        ({f"{number}": 1 for number in range(10_000)}, 0),
+        ([], 0),
+        ("B4", 0),
+    ],
+)
+def test_entries_earn_by_name_and_mistakes_cost(value: object, earned: float) -> None:
+    field = Entries(FINDINGS, wrong=0.5, extra=-1)
+    assert score(field, value) == pytest.approx(earned)
+    assert field.expected == {"B4": 12.5, "C1": "fails"}
+    assert field.tolerance == "±0.01, exact"
+
+
+def test_the_same_verdict_for_every_entry_earns_nothing_where_wrong_ones_cost() -> None:
+    verdicts = {"a": "yes", "b": "no", "c": "unknown", "d": "no"}
+    options = ("yes", "no", "unknown")
+    field = Entries({name: Choice(it, options) for name, it in verdicts.items()}, wrong=-1)
+    for option in options:
+        assert score(field, dict.fromkeys(verdicts, option)) == 0
+    assert score(field, {**verdicts, "a": "no"}) == pytest.approx(1 / 2)
+    assert field.judge({**verdicts, "e": "no"}) == Verdict(1)
+    assert field.judge({"a": "no"}).fault == "0 of 4 are right, 1 wrong, 0 not expected"
+
+
 # Units
 
 
@@ -532,6 +572,11 @@ def test_a_field_of_ones_own_counts_like_any_other() -> None:
         partial(Items, []),
         partial(Items, "ab"),
         partial(Items, [Items([1])]),
+        partial(Entries, {}),
+        partial(Entries, {"a": 1, "A ": 2}),
+        partial(Entries, {"a": 1}, wrong=1.5),
+        partial(Entries, {"a": 1}, extra=0.1),
+        partial(Entries, {"a": Entries({"b": 1})}),
         partial(grade, {}, {}),
         partial(grade, {"reward": Flag(True)}, {}),
         partial(grade, {"a": Flag(True, needs="b")}, {}),

@@ -43,11 +43,13 @@ for _ in range(100):
     dew = (low + high) / 2
     low, high = (dew, high) if psat(dew) < pi else (low, dew)
 
-surface = ti - flux * rsi
+corner = climate["inside"]["surface_check_resistance_m2k_w"]
+u_corner = 1 / (1 / u - rsi + corner)
+surface = ti - u_corner * (ti - te) * corner
 answer = {
     "u_value_w_m2k": u,
     "heat_flux_w_m2": flux,
-    "temperature_factor": 1 - u * rsi,
+    "temperature_factor": 1 - u_corner * corner,
     "dew_point_c": dew,
     "surface_condensation": surface < dew,
     "condensing_interface": interface,

@@ -38,6 +38,11 @@ difference = inside["temperature_c"] - outside["temperature_c"]
 total = inside["surface_resistance_m2k_w"] + sum(resistances) + outside["surface_resistance_m2k_w"]
 flux = difference / total
 
+# The surface check has a surface resistance of its own, for corners where air hardly moves.
+behind_surface = sum(resistances) + outside["surface_resistance_m2k_w"]
+factor = behind_surface / (inside["surface_check_resistance_m2k_w"] + behind_surface)
+surface = outside["temperature_c"] + factor * difference
+
 # Temperatures and accumulated s_d at: inner surface, interface 1, interface 2, ..., outer surface.
 passed = accumulate(resistances, initial=inside["surface_resistance_m2k_w"])
 temperatures = [inside["temperature_c"] - flux * resistance for resistance in passed]
@@ -58,14 +63,12 @@ dew = dew_point(p_in)
 
 verify(
     {
-        "u_value_w_m2k": Number(1 / total, rel=0.005, weight=0.15),
-        "heat_flux_w_m2": Number(flux, rel=0.005, weight=0.1),
-        "temperature_factor": Number(
-            (temperatures[0] - outside["temperature_c"]) / difference, rel=0.001, weight=0.1
-        ),
+        "u_value_w_m2k": Number(1 / total, rel=0.001, weight=0.15),
+        "heat_flux_w_m2": Number(flux, rel=0.001, weight=0.1),
+        "temperature_factor": Number(factor, rel=0.001, weight=0.1),
         "dew_point_c": Number(dew, abs=0.05, weight=0.15),
-        "surface_condensation": Flag(temperatures[0] < dew, weight=0.05, needs="dew_point_c"),
-        "interface_temperature_c": Number(temperatures[interface], abs=0.03, weight=0.15),
+        "surface_condensation": Flag(surface < dew, weight=0.05, needs="dew_point_c"),
+        "interface_temperature_c": Number(temperatures[interface], abs=0.04, weight=0.15),
         "condensing_interface": Number(interface, weight=0.1, needs="interface_temperature_c"),
         "condensation_g_m2_h": Number(rate, rel=0.005, weight=0.2),
     },

@@ -26,7 +26,7 @@ level = start_level + G1 / 100 * x + (G2 - G1) / 100 * x**2 / (2 * adopted)
 verify(
     {
         "stopping_sight_distance_m": Number(sight, rel=0.005, weight=0.2),
-        "min_length_m": Number(length, rel=0.005, weight=0.25),
+        "min_length_m": Number(length, rel=0.015, weight=0.25),
         "adopted_length_m": Number(adopted, weight=0.15, needs="min_length_m"),
         "high_point_chainage_m": Number(start_chainage + x, abs=0.05, weight=0.2),
         "high_point_level_m": Number(level, abs=0.005, weight=0.2),

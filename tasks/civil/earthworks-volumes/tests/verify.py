@@ -38,10 +38,10 @@ loads = math.ceil(loose / material["truck_capacity_loose_m3"])
 
 verify(
     {
-        "cut_bank_m3": Number(cut, rel=0.001, weight=0.2),
-        "fill_compacted_m3": Number(fill, rel=0.001, weight=0.2),
-        "balance_bank_m3": Number(balance, abs=1, weight=0.2),
-        "peak_ordinate_m3": Number(peak, abs=1, weight=0.2),
+        "cut_bank_m3": Number(cut, rel=0.0005, weight=0.2),
+        "fill_compacted_m3": Number(fill, rel=0.0005, weight=0.2),
+        "balance_bank_m3": Number(balance, abs=2, weight=0.2),
+        "peak_ordinate_m3": Number(peak, abs=2, weight=0.2),
         "peak_chainage_m": Number(peak_chainage, weight=0.1, needs="peak_ordinate_m3"),
         "truck_loads": Number(loads, weight=0.1, needs="balance_bank_m3"),
     },

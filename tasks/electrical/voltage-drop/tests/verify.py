@@ -23,7 +23,7 @@ verify(
     {
         "voltage_drop_v": Number(drop, rel=0.005, weight=0.35),
         "voltage_drop_percent": Number(percent, rel=0.005, weight=0.25),
-        "max_length_m": Number(max_length, rel=0.005, weight=0.2),
+        "max_length_m": Number(max_length, rel=0.01, weight=0.2),
         "compliance": Flag(percent <= LIMIT, weight=0.2, needs="voltage_drop_percent"),
     },
     output="/workspace/output.jsonl",

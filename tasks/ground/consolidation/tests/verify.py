@@ -52,9 +52,9 @@ verify(
     {
         "stress_mid_clay_kpa": Number(initial_stress(6.0), rel=0.005, weight=0.15),
         "settlement_mm": Number(settlement, rel=0.01, weight=0.3),
-        "degree_percent": Number(degree, rel=0.005, weight=0.2),
+        "degree_percent": Number(degree, rel=0.002, weight=0.2),
         "t90_years": Number(t90, rel=0.005, weight=0.1),
-        "remaining_mm": Number(remaining, rel=0.01, weight=0.15),
+        "remaining_mm": Number(remaining, rel=0.015, weight=0.15),
         "acceptable": Flag(remaining <= LIMIT, weight=0.1, needs="remaining_mm"),
     },
     output="/workspace/output.jsonl",

@@ -50,7 +50,7 @@ spacing = min(
 verify(
     {
         "m_ed_knm": Number(m_ed, rel=0.005, weight=0.1),
-        "as_required_mm2": Number(as_required, rel=0.005, weight=0.2),
+        "as_required_mm2": Number(as_required, rel=0.01, weight=0.2),
         "bar_count": Number(bar_count, weight=0.1, needs="as_required_mm2"),
         "m_rd_knm": Number(m_rd, rel=0.005, weight=0.15),
         "v_ed_kn": Number(v_ed, rel=0.005, weight=0.1),

@@ -37,11 +37,11 @@ tailwater = normal_depth(CHANNEL_SLOPE, CHANNEL_N)
 
 verify(
     {
-        "depth_1_m": Number(y1, rel=0.005, weight=0.2),
-        "froude_1": Number(froude, rel=0.01, weight=0.15),
+        "depth_1_m": Number(y1, rel=0.002, weight=0.2),
+        "froude_1": Number(froude, rel=0.004, weight=0.15),
         "depth_2_m": Number(y2, rel=0.005, weight=0.15),
-        "energy_loss_m": Number(loss, rel=0.01, weight=0.1),
-        "power_kw": Number(power, rel=0.01, weight=0.1),
+        "energy_loss_m": Number(loss, rel=0.015, weight=0.1),
+        "power_kw": Number(power, rel=0.015, weight=0.1),
         "tailwater_depth_m": Number(tailwater, rel=0.005, weight=0.2),
         "swept_out": Flag(tailwater < y2, weight=0.1, needs=("depth_2_m", "tailwater_depth_m")),
     },

@@ -58,10 +58,10 @@ margin = available - (1.6 + 0.0006 * litres**2)
 verify(
     {
         "flow_l_s": Number(litres, rel=0.005, weight=0.3),
-        "head_m": Number(head, rel=0.005, weight=0.2),
-        "shaft_power_kw": Number(power, rel=0.01, weight=0.15),
+        "head_m": Number(head, rel=0.01, weight=0.2),
+        "shaft_power_kw": Number(power, rel=0.015, weight=0.15),
         "npsh_available_m": Number(available, rel=0.01, weight=0.15),
-        "npsh_margin_m": Number(margin, abs=0.05, weight=0.1),
+        "npsh_margin_m": Number(margin, abs=0.1, weight=0.1),
         "suction_safe": Flag(margin >= REQUIRED_MARGIN, weight=0.1, needs="npsh_margin_m"),
     },
     output="/workspace/output.jsonl",

@@ -153,6 +153,10 @@ def _impurities(tree: ast.Module) -> Iterator[str]:
                     yield f"{at}: imports {module!r}; use nothing but math"
         elif isinstance(node, _STATEMENTS):
             yield f"{at}: {type(node).__name__.lower()} is not allowed; write plain functions"
+        elif isinstance(node, ast.ExceptHandler) and node.type is None:
+            yield f"{at}: an except without a class is not allowed; name what it catches"
+        elif isinstance(node, ast.Try) and node.finalbody:
+            yield f"{at}: finally is not allowed; write plain functions"
         elif isinstance(node, ast.ClassDef) and node.name != "Reject":
             yield f"{at}: the class {node.name!r} is not allowed; only 'Reject' may be one"
         elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
@@ -235,7 +239,7 @@ def _kept(source: str, tree: ast.Module, names: set[str]) -> str:
 
 
 class _OverdueError(BaseException):
-    """The end of a deadline; not an Exception, so that an engine cannot catch it."""
+    """The end of a deadline; not an Exception, so that no handler of an engine catches it."""
 
 
 @contextmanager

@@ -54,6 +54,10 @@ def compute(body: str) -> tuple[str, str]:
         ('return {"current_a": 1.0}', "compute returns no 'loss_w'"),
         ('return {"x": 1.0}', "compute returns 'x', which is not one of the outputs"),
         ("return 7", "compute returns int, must return a dict"),
+        (
+            'return dict.fromkeys(("current_a", "loss_w", "load_w"), 10**400)',
+            "current_a is not finite",
+        ),
     ],
 )
 def test_an_engine_that_fails_is_one_line_and_nothing_is_written(
@@ -71,6 +75,69 @@ def test_results_that_are_not_finite_are_counted(tmp_path: Path) -> None:
     body = 'return dict.fromkeys(("current_a", "loss_w", "load_w"), float("nan"))'
     template = load_template(changed(tmp_path, "engine.py", compute(body)))
     with pytest.raises(SettingsError, match=r"current_a is not finite [0-9]{3}"):
+        sample(template, key_of(template, 1, "", 0), EASY)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ('{"current_a": [1]}', r"mistakes returns \[1\] in 'wire_left_out', must return numbers"),
+        ("7", "mistakes returns 7 for 'wire_left_out', must return a dict"),
+    ],
+)
+def test_a_mistake_that_is_not_an_answer_is_one_line(
+    tmp_path: Path, wrong: str, problem: str
+) -> None:
+    old = """"wire_left_out": {
+            "current_a": without_wire,
+            "loss_w": without_wire**2 * wire_ohm,
+            "load_w": without_wire**2 * load_ohm,
+        }"""
+    template = load_template(changed(tmp_path, "engine.py", (old, f'"wire_left_out": {wrong}')))
+    with pytest.raises(SettingsError, match=problem):
+        sample(template, key_of(template, 1, "", 0), EASY)
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("1 / (voltage_v - voltage_v) > 1", "fails for .*, float division by zero"),
+        ("wire < 3", "fails for .*, '<' not supported"),
+    ],
+)
+def test_a_constraint_that_fails_is_one_line(tmp_path: Path, rule: str, problem: str) -> None:
+    path = changed(tmp_path, "params.toml", ("voltage_v <= 40 * load_ohm", rule))
+    template = load_template(path)
+    with pytest.raises(SettingsError, match=problem):
+        sample(template, key_of(template, 1, "", 0), EASY)
+
+
+@pytest.mark.parametrize("rule", ["(-1) ** 0.5", "0 < load_ohm and 'x'", "1e308 * 10"])
+def test_a_rule_gives_a_number(tmp_path: Path, rule: str) -> None:
+    path = changed(
+        tmp_path,
+        "params.toml",
+        (
+            'derive = { file = "wires.csv", key = "wire", column = "ohm" }',
+            f'step = 0.1\nderive = {{ rule = "{rule}", document = "basis.md" }}',
+        ),
+    )
+    (path / "data/basis.md").write_text(f"r = {rule}\n")
+    template = load_template(path)
+    with pytest.raises(SettingsError, match=r"the rule .* gives .*, must give a number"):
+        sample(template, key_of(template, 1, "", 0), EASY)
+
+
+def test_a_file_that_is_not_a_text_is_one_line(tmp_path: Path) -> None:
+    hook = FILES_HOOK.replace('"more.txt": "x"', '"more.txt": 7')
+    changed(
+        tmp_path, "params.toml", ("[difficulty.easy]\n", '[difficulty.easy]\nfiles = "more.txt"\n')
+    )
+    path = changed(tmp_path, "engine.py", ("def solve(", f"{hook}def solve("))
+    template = load_template(path)
+    with pytest.raises(
+        SettingsError, match=r"files returns int as 'more\.txt', must return a text"
+    ):
         sample(template, key_of(template, 1, "", 0), EASY)
 
 
@@ -147,6 +214,23 @@ def test_prompts_cannot_reach_python(tmp_path: Path) -> None:
     template = load_template(path)
     with pytest.raises(SettingsError, match=r"instruction\.md: "):
         sample(template, key_of(template, 1, "", 0), EASY)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "maximum recursion depth exceeded"),
+        ("{{ 'x' * 10 ** 14 }}", "MemoryError"),
+        ("{{ 1 // 0 }}", "division or modulo by zero|by zero"),
+        ("{% include 'x' %}", "no loader for this environment"),
+    ],
+)
+def test_a_prompt_that_fails_is_one_line(tmp_path: Path, expression: str, problem: str) -> None:
+    path = changed(tmp_path, "instruction.md", ("{{ archetype.description }}", expression))
+    template = load_template(path)
+    with pytest.raises(SettingsError, match=rf"instruction\.md: .*({problem}).*; ") as caught:
+        sample(template, key_of(template, 1, "", 0), EASY)
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_every_prompt_has_all_values_and_all_tolerances_wherever_they_are_placed(

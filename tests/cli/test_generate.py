@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from pytest_aecbench.tasks.digest import directory_digest
 from pytest_aecbench.tasks.task import Task, find_tasks
 from tests.cli.conftest import Run
 from tests.pages import blocks
+from tests.screen import Terminal
 from tests.stopping import wait_until
 from tests.templating import SHIPPED, cells
 
@@ -47,6 +49,7 @@ total_max = 10
 [output]
 dir = "tasks/generated/pilot"
 """
+MANY = SUITE.replace("per_task = 4", "per_task = 200").replace("total_max = 10", "total_max = 600")
 ROOT = Path("tasks/generated/pilot")
 
 
@@ -210,6 +213,10 @@ def test_a_suite_can_be_frozen_with_its_origin(project: Path, aec_bench: Run) ->
     assert ended.code == 2
     assert "is not as it was generated" in ended.err
     assert "leave out the selection" in aec_bench(*create, "--domain", "water").err
+    aec_bench("generate", "suite", "--config", "suite.toml", "--output", "tasks/other")
+    other = aec_bench(*create[:-1], "tasks/other", "--checked")
+    assert (other.code, len(other.err.splitlines())) == (2, 1)
+    assert "was not checked in this state" in other.err
     assert "has no generation.json" in aec_bench(*create[:-1], "tasks").err
 
 
@@ -235,11 +242,31 @@ def test_the_same_bytes_come_from_any_surroundings(project: Path, tmp_path: Path
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("suite", "--config", "suite.toml"), ("task", "part-full-sewer", "--instances=900")],
+)
+def test_a_long_run_shows_its_progress_and_can_be_interrupted(
+    project: Path, arguments: tuple[str, ...]
+) -> None:
+    (project / "suite.toml").write_text(MANY)
+    before = sorted(path.name for path in project.iterdir())
+    argv = [sys.executable, "-m", "pytest_aecbench", "generate", *arguments]
+    terminal = Terminal([*argv, "--output=out/new"], cwd=project, columns=100)
+    try:
+        terminal.wait_for(lambda lines: re.search(r"generating .* [1-9]\d?%", "\n".join(lines)))
+        terminal.type("\x03")
+    finally:
+        code = terminal.end()
+    assert code == 130
+    assert "Traceback" not in "\n".join(terminal.scrolled)
+    assert sorted(path.name for path in project.iterdir()) == sorted([*before, "out"])
+    assert not [path for path in (project / "out").rglob("*") if path.is_file()]
+
+
 @pytest.mark.slow
 def test_a_killed_run_leaves_no_part_of_a_suite(project: Path) -> None:
-    (project / "suite.toml").write_text(
-        SUITE.replace("per_task = 4", "per_task = 200").replace("total_max = 10", "total_max = 600")
-    )
+    (project / "suite.toml").write_text(MANY)
     argv = [sys.executable, "-m", "pytest_aecbench", "generate", "suite", "--config", "suite.toml"]
     running = subprocess.Popen(argv, cwd=project, stdout=subprocess.DEVNULL)
     staged = project / "tasks/generated"

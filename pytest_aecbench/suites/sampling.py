@@ -211,8 +211,8 @@ def mistaken(template: Template, params: Params, truth: Answer) -> dict[str, Ans
         return {}
     found = template.engine.call("mistakes", params)
     for name, wrong in found.items():
-        if not isinstance(wrong, dict):
-            raise EngineError(f"mistakes returns {wrong!r} for {name!r}, must return a dict")
+        if not isinstance(name, str) or not isinstance(wrong, dict):
+            raise EngineError(f"mistakes returns {wrong!r} for {name!r}, must return dicts by name")
         if odd := [value for value in wrong.values() if not isinstance(value, (int, float, str))]:
             raise EngineError(f"mistakes returns {odd[0]!r} in {name!r}, must return numbers")
     return {
@@ -245,9 +245,9 @@ def environment_files(
         raise EngineError(f"files() does not write {missing[0]!r}, and data/ does not have it")
     files = {name: written[name] if name in written else template.data[name] for name in names}
     for name, text in files.items():
-        if not isinstance(text, str):
+        if not isinstance(text, str) or any("\ud800" <= one <= "\udfff" for one in text):
             kind = type(text).__name__
-            raise EngineError(f"files returns {kind} as {name!r}, must return a text")
+            raise EngineError(f"files returns {kind} as {name!r}, must return a text in Unicode")
     return files
 
 

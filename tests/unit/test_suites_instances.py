@@ -82,7 +82,8 @@ def test_results_that_are_not_finite_are_counted(tmp_path: Path) -> None:
     ("wrong", "problem"),
     [
         ('{"current_a": [1]}', r"mistakes returns \[1\] in 'wire_left_out', must return numbers"),
-        ("7", "mistakes returns 7 for 'wire_left_out', must return a dict"),
+        ("7", "mistakes returns 7 for 'wire_left_out', must return dicts by name"),
+        ("{}, 7: {}", "mistakes returns {} for 7, must return dicts by name"),
     ],
 )
 def test_a_mistake_that_is_not_an_answer_is_one_line(
@@ -128,15 +129,16 @@ def test_a_rule_gives_a_number(tmp_path: Path, rule: str) -> None:
         sample(template, key_of(template, 1, "", 0), EASY)
 
 
-def test_a_file_that_is_not_a_text_is_one_line(tmp_path: Path) -> None:
-    hook = FILES_HOOK.replace('"more.txt": "x"', '"more.txt": 7')
+@pytest.mark.parametrize(("text", "kind"), [("7", "int"), ('"\\ud800"', "str")])
+def test_a_file_that_is_not_a_text_is_one_line(tmp_path: Path, text: str, kind: str) -> None:
+    hook = FILES_HOOK.replace('"more.txt": "x"', f'"more.txt": {text}')
     changed(
         tmp_path, "params.toml", ("[difficulty.easy]\n", '[difficulty.easy]\nfiles = "more.txt"\n')
     )
     path = changed(tmp_path, "engine.py", ("def solve(", f"{hook}def solve("))
     template = load_template(path)
     with pytest.raises(
-        SettingsError, match=r"files returns int as 'more\.txt', must return a text"
+        SettingsError, match=rf"files returns {kind} as 'more\.txt', must return a text"
     ):
         sample(template, key_of(template, 1, "", 0), EASY)
 

@@ -37,13 +37,14 @@ app = typer.Typer(help="Generate tasks from templates.", no_args_is_help=True)
 
 
 def _templates(
-    user_dirs: Sequence[Path] = (), on_problem: Callable[[SettingsError], None] | None = None
+    user_dirs: Sequence[Path] = (),
+    on_problem: Callable[[SettingsError], None] | None = None,
+    where: str = "--user-dir",
 ) -> dict[str, Template]:
     from pytest_aecbench.suites.catalogue import find_templates
 
     for path in user_dirs:
         if not path.is_dir():
-            where = "templates.user_dirs, --user-dir"
             raise SettingsError(f"{where}: {shown_path(path)} is not a directory; correct the path")
     return find_templates([project_settings().templates_root, *user_dirs], on_problem)
 
@@ -183,7 +184,8 @@ def suite(
     asked = load_suite(config)
     if seed is not None:
         asked = asked.model_copy(update={"seed": seed})
-    templates = _templates([settings.root / path for path in asked.templates.user_dirs])
+    user_dirs = [settings.root / path for path in asked.templates.user_dirs]
+    templates = _templates(user_dirs, where="templates.user_dirs")
     matched = matching(asked.templates.include, templates)
     plan = plan_suite(asked, matched)
     for warning in plan.warnings:

@@ -36,6 +36,8 @@ _INSTEAD = {
     "set": "use a list or a dict, because the order of a set is random",
     "frozenset": "use a tuple, because the order of a set is random",
 }
+# Attributes that lead from a value to the interpreter; format() can follow them in a text.
+_INNER = ("_", "ag_", "co_", "cr_", "f_", "format", "gi_", "tb_")
 _STATEMENTS = (
     ast.Global,
     ast.Nonlocal,
@@ -111,7 +113,7 @@ def load_engine(source: str, where: str) -> Engine:
     """
     try:
         tree = ast.parse(source, feature_version=_OLDEST)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         at = f"line {line}: " if line else ""
         what = getattr(error, "msg", None) or one_line(error)
@@ -159,8 +161,8 @@ def _impurities(tree: ast.Module) -> Iterator[str]:
             yield f"{at}: finally is not allowed; write plain functions"
         elif isinstance(node, ast.ClassDef) and node.name != "Reject":
             yield f"{at}: the class {node.name!r} is not allowed; only 'Reject' may be one"
-        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
-            yield f"{at}: the attribute {node.attr!r} is not allowed; use public names"
+        elif isinstance(node, ast.Attribute) and node.attr.startswith(_INNER):
+            yield f"{at}: the attribute {node.attr!r} is not allowed; use math and plain methods"
         elif isinstance(node, ast.Name) and node.id not in bound and node.id not in _BUILTINS:
             right = _INSTEAD.get(node.id, "use arithmetic, math and the plain built-ins")
             yield f"{at}: {node.id!r} is not allowed; {right}"

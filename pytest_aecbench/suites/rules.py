@@ -71,7 +71,7 @@ def parse_rule(text: str, known: Iterable[str]) -> Rule:
     """Return the formula, or raise a ValueError of one line."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # also nested too deep
         raise ValueError(f"{text!r} is not a formula; write one such as 'a * b <= 20'") from None
     names = set()
     for node in ast.walk(tree):

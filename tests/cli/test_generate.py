@@ -386,7 +386,7 @@ def test_a_mistake_is_one_line(
     [
         (("suite", "--output", "suite.toml"), "suite.toml: cannot be read, Not a directory; use"),
         (("suite", "--check", "--dry-run"), "--check: exclude one another; use one"),
-        (("suite", "--config", "lost.toml"), "user_dirs, --user-dir: lost is not a directory"),
+        (("suite", "--config", "lost.toml"), "templates.user_dirs: lost is not a directory"),
         (("list-templates", "--user-dir", "lost"), "--user-dir: lost is not a directory; correct"),
         (("list-templates", "--discipline", "watr"), "--discipline: 'watr' is not valid; use one"),
     ],

@@ -120,6 +120,9 @@ def test_a_mistake_is_one_line_that_says_what_would_be_right(
         ("def compute():\n    return round(1.0)", "line 2: 'round' is not allowed; return exact"),
         ("X = {1, 2}", "line 1: set is not allowed"),
         ("X = ().__class__", "line 1: the attribute '__class__' is not allowed"),
+        ("X = (one for one in ()).gi_frame", "line 1: the attribute 'gi_frame' is not allowed"),
+        ("X = '{0.real}'.format(1)", "line 1: the attribute 'format' is not allowed"),
+        (f"X = {'-' * 100_000}1", "write Python that 3.8 understands"),
         ("class Other:\n    pass", "line 1: the class 'Other' is not allowed"),
         ("def compute(:", "line 1: "),
         ("try:\n    X = 1\nexcept:\n    X = 2", "line 3: an except without a class"),
@@ -274,7 +277,7 @@ def test_rules_are_arithmetic(rule: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["a.real", "a()", "[x for x in a]", "lambda: a", "a if a else a", "("]
+    "rule", ["a.real", "a()", "[x for x in a]", "lambda: a", "a if a else a", "(", "-" * 100_000]
 )
 def test_rules_are_nothing_else(rule: str) -> None:
     with pytest.raises(ValueError, match=";"):

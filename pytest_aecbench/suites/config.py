@@ -17,7 +17,6 @@ from pytest_aecbench.host.files import shown_path
 
 __all__ = ["SuiteConfig", "load_suite"]
 
-
 _Texts: TypeAlias = Annotated[
     tuple[Annotated[str, Field(pattern=r"\S")], ...],
     Field(strict=False, min_length=1, description="a list of texts"),

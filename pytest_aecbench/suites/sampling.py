@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ READING = 5e-4
 # The distance from every threshold.
 GUARD = 0.03
 _SECONDS = 20.0
+_SURROGATE = re.compile("[\ud800-\udfff]")  # no encoding has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,7 @@ def environment_files(
         raise EngineError(f"files() does not write {missing[0]!r}, and data/ does not have it")
     files = {name: written[name] if name in written else template.data[name] for name in names}
     for name, text in files.items():
-        if not isinstance(text, str) or any("\ud800" <= one <= "\udfff" for one in text):
+        if not isinstance(text, str) or _SURROGATE.search(text):
             kind = type(text).__name__
             raise EngineError(f"files returns {kind} as {name!r}, must return a text in Unicode")
     return files

@@ -141,7 +141,7 @@ class ParamTable(_Table):
     min: _Number | None = None
     max: _Number | None = None
     step: Annotated[
-        int | float | None, Field(ge=1e-12, le=1e15, description="a number above 0")
+        int | float | None, Field(ge=1e-12, le=1e15, description="a number from 1e-12 to 1e15")
     ] = None
     values: Annotated[
         tuple[_Given, ...] | None,
@@ -170,9 +170,15 @@ class OutputTable(_Table):
     unit: _Text | None = None
     rel: _Share = None
     tolerance: _Share = None
-    abs: Annotated[int | float | None, Field(gt=0, le=1e15, description="a number above 0")] = None
-    floor: Annotated[float | int, Field(ge=0, le=1e15, description="a number from 0")] = 1e-9
-    weight: Annotated[float | int, Field(ge=0.001, le=1000, description="0.001 to 1000")] = 1
+    abs: Annotated[
+        int | float | None, Field(gt=0, le=1e15, description="a number above 0, at most 1e15")
+    ] = None
+    floor: Annotated[float | int, Field(ge=0, le=1e15, description="a number from 0 to 1e15")] = (
+        1e-9
+    )
+    weight: Annotated[
+        float | int, Field(ge=0.001, le=1000, description="a number from 0.001 to 1000")
+    ] = 1
     needs: _Names = ()
     values: _Texts = ()
 

@@ -266,7 +266,7 @@ PINNED = {
     "ground/clay-settlement-time 1.0.0": "e9f620578bcd893a",
     "ground/gravity-wall 1.0.0": "888f82ed0685d5fa",
     "ground/strip-bearing-drained 1.0.0": "8ad1311d3566f14a",
-    "mechanical/heat-exchanger-area 1.0.0": "24ee223847143af6",
+    "mechanical/heat-exchanger-area 1.0.0": "a227fa2004a71ae5",
     "mechanical/mixed-air-cooling-coil 1.0.0": "7ebcc532ec883814",
     "mechanical/vibration-isolation 1.0.0": "eb0be8bff0b6b61c",
     "structural/beam-serviceability 1.0.0": "f349458bf1dc14b0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +39,7 @@ _INSTEAD = {
 }
 # Attributes that lead from a value to the interpreter; format() can follow them in a text.
 _INNER = ("_", "ag_", "co_", "cr_", "f_", "format", "gi_", "tb_")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _STATEMENTS = (
     ast.Global,
     ast.Nonlocal,
@@ -161,6 +163,12 @@ def _impurities(tree: ast.Module) -> Iterator[str]:
             yield f"{at}: finally is not allowed; write plain functions"
         elif isinstance(node, ast.ClassDef) and node.name != "Reject":
             yield f"{at}: the class {node.name!r} is not allowed; only 'Reject' may be one"
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and _SURROGATE.search(node.value)
+        ):
+            yield f"{at}: half a character cannot be written to a file; use whole characters"
         elif isinstance(node, ast.Attribute) and node.attr.startswith(_INNER):
             yield f"{at}: the attribute {node.attr!r} is not allowed; use math and plain methods"
         elif isinstance(node, ast.Name) and node.id not in bound and node.id not in _BUILTINS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -41,7 +40,6 @@ READING = 5e-4
 # The distance from every threshold.
 GUARD = 0.03
 _SECONDS = 20.0
-_SURROGATE = re.compile("[\ud800-\udfff]")  # no encoding has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +245,9 @@ def environment_files(
         raise EngineError(f"files() does not write {missing[0]!r}, and data/ does not have it")
     files = {name: written[name] if name in written else template.data[name] for name in names}
     for name, text in files.items():
-        if not isinstance(text, str) or _SURROGATE.search(text):
+        if not isinstance(text, str):
             kind = type(text).__name__
-            raise EngineError(f"files returns {kind} as {name!r}, must return a text in Unicode")
+            raise EngineError(f"files returns {kind} as {name!r}, must return a text")
     return files
 
 

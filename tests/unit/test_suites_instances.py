@@ -129,16 +129,15 @@ def test_a_rule_gives_a_number(tmp_path: Path, rule: str) -> None:
         sample(template, key_of(template, 1, "", 0), EASY)
 
 
-@pytest.mark.parametrize(("text", "kind"), [("7", "int"), ('"\\ud800"', "str")])
-def test_a_file_that_is_not_a_text_is_one_line(tmp_path: Path, text: str, kind: str) -> None:
-    hook = FILES_HOOK.replace('"more.txt": "x"', f'"more.txt": {text}')
+def test_a_file_that_is_not_a_text_is_one_line(tmp_path: Path) -> None:
+    hook = FILES_HOOK.replace('"more.txt": "x"', '"more.txt": 7')
     changed(
         tmp_path, "params.toml", ("[difficulty.easy]\n", '[difficulty.easy]\nfiles = "more.txt"\n')
     )
     path = changed(tmp_path, "engine.py", ("def solve(", f"{hook}def solve("))
     template = load_template(path)
     with pytest.raises(
-        SettingsError, match=rf"files returns {kind} as 'more\.txt', must return a text"
+        SettingsError, match=r"files returns int as 'more\.txt', must return a text"
     ):
         sample(template, key_of(template, 1, "", 0), EASY)
 

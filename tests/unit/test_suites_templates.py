@@ -123,6 +123,7 @@ def test_a_mistake_is_one_line_that_says_what_would_be_right(
         ("X = (one for one in ()).gi_frame", "line 1: the attribute 'gi_frame' is not allowed"),
         ("X = '{0.real}'.format(1)", "line 1: the attribute 'format' is not allowed"),
         (f"X = {'-' * 100_000}1", "write Python that 3.8 understands"),
+        ("X = '\\ud800'", "line 1: half a character cannot be written to a file"),
         ("class Other:\n    pass", "line 1: the class 'Other' is not allowed"),
         ("def compute(:", "line 1: "),
         ("try:\n    X = 1\nexcept:\n    X = 2", "line 3: an except without a class"),

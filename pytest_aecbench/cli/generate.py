@@ -31,14 +31,21 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
+_MAX_SEED = 2**63 - 1  # the largest integer of TOML
+
 app = typer.Typer(help="Generate tasks from templates.", no_args_is_help=True)
 
 
 def _templates(
-    user_dirs: Sequence[Path] = (), on_problem: Callable[[SettingsError], None] | None = None
+    user_dirs: Sequence[Path] = (),
+    on_problem: Callable[[SettingsError], None] | None = None,
+    where: str = "--user-dir",
 ) -> dict[str, Template]:
     from pytest_aecbench.suites.catalogue import find_templates
 
+    for path in user_dirs:
+        if not path.is_dir():
+            raise SettingsError(f"{where}: {shown_path(path)} is not a directory; correct the path")
     return find_templates([project_settings().templates_root, *user_dirs], on_problem)
 
 
@@ -46,7 +53,7 @@ Difficulty = Annotated[
     str | None,
     typer.Option(help="One or more of easy, medium and hard, with commas (default: all)."),
 ]
-Seed = Annotated[int, typer.Option(help="The seed of the draws.")]
+Seed = Annotated[int, typer.Option(help="The seed of the draws.", min=0, max=_MAX_SEED)]
 TemplateDir = Annotated[
     Path | None, typer.Option("--template", help="The directory of a template, instead of NAME.")
 ]
@@ -121,7 +128,10 @@ def task(
     template = _chosen(name, template_dir)
     cells = _cells(template, difficulty, visibility, tool_mode)
     target = output or project_settings().tasks_root
-    made = generate_tasks(template, cells, instances, seed, start_index, target, write=not dry_run)
+    with _bar(instances, as_json) as step:
+        made = generate_tasks(
+            template, cells, instances, seed, start_index, target, write=not dry_run, progress=step
+        )
     if as_json:
         rows = [
             {
@@ -143,7 +153,9 @@ def task(
 @app.command()
 def suite(
     config: Annotated[Path, typer.Option("--config", help="The suite's file, such as suite.toml.")],
-    seed: Annotated[int | None, typer.Option(help="Another seed than the file's.", min=0)] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Another seed than the file's.", min=0, max=_MAX_SEED)
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Another directory than the file's output.dir.")
     ] = None,
@@ -166,11 +178,14 @@ def suite(
     from pytest_aecbench.suites.config import load_suite
     from pytest_aecbench.suites.suite import check_suite, plan_suite, write_suite
 
+    if dry_run + validate_only + check > 1:
+        raise SettingsError("--dry-run, --validate-only, --check: exclude one another; use one")
     settings = project_settings()
     asked = load_suite(config)
     if seed is not None:
         asked = asked.model_copy(update={"seed": seed})
-    templates = _templates([settings.root / path for path in asked.templates.user_dirs])
+    user_dirs = [settings.root / path for path in asked.templates.user_dirs]
+    templates = _templates(user_dirs, where="templates.user_dirs")
     matched = matching(asked.templates.include, templates)
     plan = plan_suite(asked, matched)
     for warning in plan.warnings:
@@ -342,6 +357,9 @@ def list_templates(
 
     Example: aec-bench generate list-templates --discipline electrical
     """
+    templates = _templates(user_dir or (), print_problem).values()
+    disciplines = sorted({template.table.meta.discipline for template in templates})
+    check_choices([discipline] if discipline else (), tuple(disciplines), "--discipline")
     rows = [
         {
             "name": template.table.meta.name,
@@ -352,7 +370,7 @@ def list_templates(
             "difficulties": list(template.levels),
             "description": template.table.meta.description or template.title,
         }
-        for template in _templates(user_dir or (), print_problem).values()
+        for template in templates
         if discipline in (None, template.table.meta.discipline)
     ]
     if as_json:

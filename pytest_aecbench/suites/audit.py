@@ -229,10 +229,10 @@ def _tool_problems(template: Template) -> Iterator[str]:
         if copied := engine.keys() & _functions(source).keys():
             both = min(engine[one] for one in copied)
             yield f"tools/{name}: contains {both!r} of the engine; give the agent only a part"
-    level = next(iter(template.levels.values()))
-    for instance in instances_of(template, Cell(level.name, "all_given", "with-tool"), 5):
-        for name, tool in template.table.tools.items():
-            yield from _run_tool(instance, name, tool.args)
+    for level in template.levels.values():
+        for instance in instances_of(template, Cell(level.name, "all_given", "with-tool"), 2):
+            for name, tool in template.table.tools.items():
+                yield from _run_tool(instance, name, tool.args)
 
 
 def _functions(source: str) -> dict[str, str]:
@@ -254,8 +254,11 @@ def _run_tool(instance: Instance, name: str, arguments: Sequence[str]) -> Iterat
             timeout=10,
             check=False,
         )
-    except (KeyError, ValueError, subprocess.TimeoutExpired) as error:
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         yield f"{where}: cannot be run with args, {error!r}; correct tools.{name}.args"
+        return
+    except subprocess.TimeoutExpired:
+        yield f"{where}: takes more than 10 s with args; shorten its loops"
         return
     if done.returncode:
         yield f"{where}: ends with {done.returncode} for {' '.join(argv)!r}; correct it"

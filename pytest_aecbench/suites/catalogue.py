@@ -33,14 +33,15 @@ def find_templates(
     for directory in _directories([SHIPPED, *roots]):
         try:
             template = load_template(directory)
+            if other := found.get(template.id):
+                where, there = shown_path(directory), shown_path(other.path)
+                what = f"{template.id} is also in {there}"
+                raise SettingsError(f"{where}: {what}; rename one of them")
         except SettingsError as error:
             if on_problem is None:
                 raise
             on_problem(error)
             continue
-        if other := found.get(template.id):
-            where, there = shown_path(directory), shown_path(other.path)
-            raise SettingsError(f"{where}: {template.id} is also in {there}; rename one of them")
         found[template.id] = template
     return dict(sorted(found.items()))
 

@@ -15,18 +15,14 @@ from pytest_aecbench.documents.strict import read_toml
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import shown_path
 
-__all__ = ["DIFFICULTIES", "TOOL_MODES", "VISIBILITIES", "SuiteConfig", "load_suite"]
-
-DIFFICULTIES = ("easy", "medium", "hard")
-VISIBILITIES = ("all_given", "partial")
-TOOL_MODES = ("with-tool", "no-tool")
+__all__ = ["SuiteConfig", "load_suite"]
 
 _Texts: TypeAlias = Annotated[
     tuple[Annotated[str, Field(pattern=r"\S")], ...],
     Field(strict=False, min_length=1, description="a list of texts"),
 ]
 _Share: TypeAlias = Annotated[
-    float | int, Field(ge=0, description="a number from 0, a share of the whole")
+    float | int, Field(ge=0, le=1_000_000, description="a number from 0 to 1000000")
 ]
 _Count: TypeAlias = Annotated[
     int, Field(ge=1, le=1_000_000, description="a whole number from 1 to 1000000")
@@ -37,7 +33,10 @@ def _dashed(value: object) -> object:
     """Return a table whose keys have dashes, because ``with_tool`` means ``with-tool``."""
     if not isinstance(value, Mapping):
         return value
-    return {str(key).replace("_", "-"): share for key, share in value.items()}
+    dashed = {str(key).replace("_", "-"): share for key, share in value.items()}
+    if len(dashed) < len(value):
+        raise PydanticCustomError("custom", "a key is there with _ and with -; leave one out")
+    return dashed
 
 
 def _some_share(value: object) -> object:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pytest_aecbench.suites.engine import RejectedError
-from pytest_aecbench.suites.grid import decimal
+from pytest_aecbench.documents.problems import shown
+from pytest_aecbench.suites.engine import EngineError, RejectedError
+from pytest_aecbench.suites.grid import LARGEST, decimal
 from pytest_aecbench.suites.template import PLAIN, is_followed, looked_up
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def draw(template: Template, level: Level, key: Key) -> Draw:
 
     Raises:
         RejectedError: a value that follows from others is not allowed.
+        EngineError: a value does not follow from others.
 
     """
     # A name with a slash is never a parameter's.
@@ -89,17 +90,21 @@ def _followed(template: Template, name: str, params: Mapping[str, Value]) -> Val
         return recomputed(template, name, params)
     key = str(derive.key)
     wanted = derive.row if derive.row is not None else template.shown(key, params[key])
-    cell = looked_up(template.data[str(derive.file)], derive, wanted)
-    return template.value(name, cell)
+    try:
+        cell = looked_up(template.data[str(derive.file)], derive, wanted)
+        return template.value(name, cell)
+    except ValueError as error:
+        raise EngineError(str(error)) from None
 
 
 def recomputed(template: Template, name: str, params: Mapping[str, Any]) -> float:
-    """Return the value of a formula, on the parameter's grid of decimals."""
-    param = template.params[name]
+    """Return the value of a formula, on the parameter's grid of decimals, or raise EngineError."""
+    param, rule = template.params[name], template.formulas[name]
     assert param.step is not None
-    step = decimal(param.step)
-    exact = Decimal(repr(float(template.formulas[name].of(params))))
-    return float((exact / step).to_integral_value() * step)
+    step, exact = decimal(param.step), rule.of(params)
+    if not isinstance(exact, (int, float)) or not abs(exact) <= LARGEST:
+        raise EngineError(f"the rule {rule.text!r} gives {shown(exact)}, must give a number")
+    return float((decimal(float(exact)) / step).to_integral_value() * step)
 
 
 def params_digest(template_id: str, params: Mapping[str, Value]) -> str:

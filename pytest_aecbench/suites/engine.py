@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +37,9 @@ _INSTEAD = {
     "set": "use a list or a dict, because the order of a set is random",
     "frozenset": "use a tuple, because the order of a set is random",
 }
+# Attributes that lead from a value to the interpreter; format() can follow them in a text.
+_INNER = ("_", "ag_", "co_", "cr_", "f_", "format", "gi_", "tb_")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _STATEMENTS = (
     ast.Global,
     ast.Nonlocal,
@@ -111,7 +115,7 @@ def load_engine(source: str, where: str) -> Engine:
     """
     try:
         tree = ast.parse(source, feature_version=_OLDEST)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         at = f"line {line}: " if line else ""
         what = getattr(error, "msg", None) or one_line(error)
@@ -153,10 +157,20 @@ def _impurities(tree: ast.Module) -> Iterator[str]:
                     yield f"{at}: imports {module!r}; use nothing but math"
         elif isinstance(node, _STATEMENTS):
             yield f"{at}: {type(node).__name__.lower()} is not allowed; write plain functions"
+        elif isinstance(node, ast.ExceptHandler) and node.type is None:
+            yield f"{at}: an except without a class is not allowed; name what it catches"
+        elif isinstance(node, ast.Try) and node.finalbody:
+            yield f"{at}: finally is not allowed; write plain functions"
         elif isinstance(node, ast.ClassDef) and node.name != "Reject":
             yield f"{at}: the class {node.name!r} is not allowed; only 'Reject' may be one"
-        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
-            yield f"{at}: the attribute {node.attr!r} is not allowed; use public names"
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and _SURROGATE.search(node.value)
+        ):
+            yield f"{at}: half a character cannot be written to a file; use whole characters"
+        elif isinstance(node, ast.Attribute) and node.attr.startswith(_INNER):
+            yield f"{at}: the attribute {node.attr!r} is not allowed; use math and plain methods"
         elif isinstance(node, ast.Name) and node.id not in bound and node.id not in _BUILTINS:
             right = _INSTEAD.get(node.id, "use arithmetic, math and the plain built-ins")
             yield f"{at}: {node.id!r} is not allowed; {right}"
@@ -235,7 +249,7 @@ def _kept(source: str, tree: ast.Module, names: set[str]) -> str:
 
 
 class _OverdueError(BaseException):
-    """The end of a deadline; not an Exception, so that an engine cannot catch it."""
+    """The end of a deadline; not an Exception, so that no handler of an engine catches it."""
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.suites.draws import Key
 from pytest_aecbench.suites.instance import task_files
 from pytest_aecbench.suites.sampling import sample
@@ -15,7 +16,7 @@ from pytest_aecbench.suites.trees import digest_of, place, staging, write_files
 from pytest_aecbench.tasks.digest import task_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pytest_aecbench.suites.prompt import Cell
@@ -31,6 +32,7 @@ class Made:
     name: str
     cell: Cell
     index: int
+    digest: str
     is_new: bool
 
 
@@ -48,6 +50,7 @@ def generate_tasks(
     target: Path,
     *,
     write: bool = True,
+    progress: Callable[[], None] = lambda: None,
 ) -> list[Made]:
     """Write tasks of one template below ``target``; cells take turns.
 
@@ -61,21 +64,30 @@ def generate_tasks(
             cell = cells[(index - start) % len(cells)]
             instance = sample(template, key_of(template, seed, "", index), cell, taken)
             files = task_files(instance)
-            made.append(Made(instance.name, cell, index, _is_free(target / instance.name, files)))
-            if write and made[-1].is_new:
+            digest = digest_of(files)
+            is_new = _is_free(target / instance.name, digest)
+            made.append(Made(instance.name, cell, index, digest, is_new))
+            if write and is_new:
                 scratch = scratch or stack.enter_context(staging(target))
                 write_files(scratch / instance.name, files)
-        for one in made:
-            if scratch and one.is_new:
-                place(scratch / one.name, target / one.name)
+            progress()
+        if scratch:
+            made = [_placed(one, scratch, target) for one in made]
     return made
 
 
-def _is_free(path: Path, files: dict[str, str]) -> bool:
+def _placed(one: Made, scratch: Path, target: Path) -> Made:
+    """Move a new task to its place; another process may have made it in the meantime."""
+    if one.is_new and not place(scratch / one.name, target / one.name):
+        return replace(one, is_new=_is_free(target / one.name, one.digest))
+    return one
+
+
+def _is_free(path: Path, digest: str) -> bool:
     if not os.path.lexists(path):
         return True
-    if not path.is_dir() or task_digest(path) != digest_of(files):
+    if not path.is_dir() or task_digest(path) != digest:
         raise SettingsError(
-            f"{path}: exists and differs from what would be generated; move it away"
+            f"{shown_path(path)}: exists and differs from what would be generated; move it away"
         )
     return False

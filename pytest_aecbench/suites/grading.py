@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench import verify
 from pytest_aecbench.suites.engine import EngineError, RejectedError
+from pytest_aecbench.suites.grid import LARGEST
 
 if TYPE_CHECKING:
     from pytest_aecbench.suites.engine import Answer
@@ -48,10 +48,10 @@ def _check_kind(name: str, output: OutputTable, value: object) -> None:
         raise EngineError(f"compute returns {kind} as {name!r}, must return a {output.type}")
     if output.type == "choice" and value not in output.values:
         raise EngineError(f"compute returns {value!r} as {name!r}, which is not one of its values")
+    if isinstance(value, (int, float)) and not -LARGEST <= value <= LARGEST:
+        raise RejectedError(f"{name} is not finite")
     if output.type == "number":
         assert isinstance(value, (int, float))
-        if not math.isfinite(value):
-            raise RejectedError(f"{name} is not finite")
         if output.abs is None and abs(value) < output.floor:
             raise RejectedError(f"{name} is too near 0")
 

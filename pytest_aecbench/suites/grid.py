@@ -12,7 +12,10 @@ from pytest_aecbench.documents.problems import shown
 if TYPE_CHECKING:
     from pytest_aecbench.suites.schema import ParamTable, Value
 
-__all__ = ["Grid", "decimal", "grid_of", "literal", "places"]
+__all__ = ["LARGEST", "Grid", "decimal", "grid_of", "literal", "places"]
+
+# A number beyond this is as good as infinite; Python turns no larger integer into a float.
+LARGEST = 1e300
 
 
 def decimal(number: float) -> Decimal:

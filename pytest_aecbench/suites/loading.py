@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 from collections.abc import Iterator, Mapping
@@ -24,15 +25,18 @@ from pytest_aecbench.suites.template import (
     Level,
     Template,
     is_followed,
+    looked_up,
     row_name,
 )
 from pytest_aecbench.tasks.digest import directory_digest, is_ignored
-from pytest_aecbench.text import did_you_mean
+from pytest_aecbench.text import did_you_mean, one_line
 
 if TYPE_CHECKING:
     from pytest_aecbench.suites.schema import DeriveTable, LevelTable, OutputTable, TemplateTable
 
 __all__ = ["load_template"]
+
+_FEW = 1000
 
 
 def load_template(path: Path) -> Template:
@@ -49,8 +53,29 @@ def load_template(path: Path) -> Template:
         template = loading.template(path, _read(path / INSTRUCTION_FILE))
     except ValueError as error:
         raise SettingsError(f"{where}: {error}") from None
+    _check_lookups(template, where)
     check_examples(template)
     return template
+
+
+def _check_lookups(template: Template, where: str) -> None:
+    """Check that every value which is looked up in ``data/`` is there, whatever is drawn."""
+    for name, param in template.params.items():
+        derive = param.derive
+        if derive is None or derive.file not in template.data:
+            continue
+        wanted = {derive.row}
+        if derive.row is None:
+            key = str(derive.key)
+            grids = [one[key] for one in template.grids.values() if key in one]
+            few = [grid for grid in grids if grid.size <= _FEW]
+            wanted = {template.shown(key, grid.at(at)) for grid in few for at in range(grid.size)}
+        for one in sorted(map(str, wanted)):
+            try:
+                template.value(name, looked_up(template.data[str(derive.file)], derive, one))
+            except ValueError as error:
+                what = f"params.{name}.derive: {error}"
+                raise SettingsError(f"{where}: {what}; correct the file") from None
 
 
 def _read(path: Path) -> str:
@@ -191,9 +216,14 @@ class _Loading:
             seen[row] = name
             for value in param.labels:
                 grid = self._own_grid(name)
-                values = [] if grid is None or grid.size > 1000 else map(grid.at, range(grid.size))
+                values = [] if grid is None or grid.size > _FEW else map(grid.at, range(grid.size))
                 if value not in [str(one) for one in values]:
-                    raise ValueError(f"params.{name}.labels: {value!r} is not one of its values")
+                    right = "use texts of its values as keys"
+                    raise ValueError(
+                        f"params.{name}.labels: {value!r} is not one of its values; {right}"
+                    )
+            if len({*param.labels.values()}) < len(param.labels):
+                raise ValueError(f"params.{name}.labels: two are the same; change one")
 
     def _check_outputs(self, levels: Mapping[str, Level]) -> None:
         for name, output in self.table.outputs.items():
@@ -211,6 +241,11 @@ class _Loading:
         if names != set(self.tools):
             odd = min(names ^ set(self.tools))
             raise ValueError(f"tools: {odd} needs both a table [tools.NAME] and a file in tools/")
+        for name, source in self.tools.items():
+            try:
+                ast.parse(source)
+            except (SyntaxError, ValueError, RecursionError) as error:
+                raise ValueError(f"tools/{name}: {one_line(error)}; write valid Python") from None
         if self.table.meta.tool_mode != "no-tool" and not names:
             raise ValueError("meta.tool_mode: there is no tool; add one or use 'no-tool'")
         if self.table.meta.tool_mode == "no-tool" and names:
@@ -245,7 +280,8 @@ class _Loading:
             if text is None:
                 raise ValueError(f"document: {derive.document!r} is not a file in data/; add it")
             if " ".join(derive.rule.split()) not in " ".join(text.split()):
-                raise ValueError(f"document: {derive.document} does not state {derive.rule!r}")
+                what = f"{derive.document} does not state {derive.rule!r}"
+                raise ValueError(f"document: {what}; write the formula there")
 
     def _check_file(self, derive: DeriveTable) -> None:
         if derive.key is None or derive.column is None:

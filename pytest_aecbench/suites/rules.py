@@ -9,7 +9,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.suites.engine import EngineError
-from pytest_aecbench.text import did_you_mean
+from pytest_aecbench.text import did_you_mean, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,16 +60,18 @@ class Rule:
         """Return the formula's value, or raise EngineError."""
         try:
             return eval(self._code, {"__builtins__": {}}, dict(params))  # noqa: S307  (checked)
-        except (ArithmeticError, TypeError, ValueError) as error:
+        except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
             shown = {name: params[name] for name in sorted(self.names)}
-            raise EngineError(f"the rule {self.text!r} fails for {shown}, {error}") from None
+            raise EngineError(
+                f"the rule {self.text!r} fails for {shown}, {one_line(error)}"
+            ) from None
 
 
 def parse_rule(text: str, known: Iterable[str]) -> Rule:
     """Return the formula, or raise a ValueError of one line."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # also nested too deep
         raise ValueError(f"{text!r} is not a formula; write one such as 'a * b <= 20'") from None
     names = set()
     for node in ast.walk(tree):

@@ -30,6 +30,7 @@ __all__ = [
     "environment_files",
     "mistaken",
     "sample",
+    "solved",
     "varied",
 ]
 
@@ -91,7 +92,7 @@ def sample(
                 reasons[str(reason)] += 1
                 continue
             except EngineError as error:
-                right = "correct engine.py, or raise Reject for a draw that makes no sense"
+                right = "correct it, or raise Reject for a draw that makes no sense"
                 raise SettingsError(f"{where}: {error}; {right}") from None
             if rejected is not None:
                 rejected.update(reasons)
@@ -110,12 +111,7 @@ def candidate(template: Template, key: Key, cell: Cell, taken: set[str]) -> Inst
     # Every set of parameters belongs to one split, so that no suite's splits share any.
     if key.split and int(digest[-8:], 16) % len(SPLITS) != SPLITS.index(key.split):
         raise RejectedError("belongs to another split")
-    for rule, why in template.constraints:
-        if rule.names <= params.keys() and not rule.of(params):
-            raise RejectedError(why)
-    truth = checked_answer(template, template.engine.call("compute", params), level.outputs)
-    _check_solution(template, params, truth)
-    _check_guards(template, params)
+    truth = solved(template, level, params)
     _check_thresholds(template, level, params, truth)
     _check_condition(template, level, params, truth)
     if digest[:8] in taken:
@@ -127,6 +123,23 @@ def candidate(template: Template, key: Key, cell: Cell, taken: set[str]) -> Inst
     _check_recoverable(template, cell, params, prompt, files)
     taken.add(digest[:8])
     return Instance(template, key, cell, drawn, truth, prompt, files)
+
+
+def solved(template: Template, level: Level, params: Params) -> Answer:
+    """Return the answer that ``compute`` and ``solve`` agree on.
+
+    Raises:
+        RejectedError: the parameters break a constraint, or the answer is near a threshold.
+        EngineError: the engine failed.
+
+    """
+    for rule, why in template.constraints:
+        if rule.names <= params.keys() and not rule.of(params):
+            raise RejectedError(why)
+    truth = checked_answer(template, template.engine.call("compute", params), level.outputs)
+    _check_solution(template, params, truth)
+    _check_guards(template, params)
+    return truth
 
 
 def _check_solution(template: Template, params: Params, truth: Answer) -> None:
@@ -198,8 +211,10 @@ def mistaken(template: Template, params: Params, truth: Answer) -> dict[str, Ans
         return {}
     found = template.engine.call("mistakes", params)
     for name, wrong in found.items():
-        if not isinstance(wrong, dict):
-            raise EngineError(f"mistakes returns {wrong!r} for {name!r}, must return a dict")
+        if not isinstance(name, str) or not isinstance(wrong, dict):
+            raise EngineError(f"mistakes returns {wrong!r} for {name!r}, must return dicts by name")
+        if odd := [value for value in wrong.values() if not isinstance(value, (int, float, str))]:
+            raise EngineError(f"mistakes returns {odd[0]!r} in {name!r}, must return numbers")
     return {
         name: {**truth, **{key: value for key, value in wrong.items() if key in truth}}
         for name, wrong in found.items()
@@ -228,7 +243,12 @@ def environment_files(
     missing = [name for name in names if name not in written and name not in template.data]
     if missing:
         raise EngineError(f"files() does not write {missing[0]!r}, and data/ does not have it")
-    return {name: str(written.get(name, template.data.get(name))) for name in names}
+    files = {name: written[name] if name in written else template.data[name] for name in names}
+    for name, text in files.items():
+        if not isinstance(text, str):
+            kind = type(text).__name__
+            raise EngineError(f"files returns {kind} as {name!r}, must return a text")
+    return files
 
 
 def _check_secret(truth: Answer, texts: tuple[str, ...]) -> None:

@@ -22,8 +22,6 @@ def new_template(template_id: str, root: Path) -> Path:
             "as in electrical/ohms-law"
         )
     target = root / discipline / name
-    if target.exists():
-        raise SettingsError(f"DISCIPLINE/NAME: {target} exists; use another name or remove it")
     words = name.replace("-", " ").capitalize()
     files = {
         "params.toml": _PARAMS.format(name=name, discipline=discipline, title=words),
@@ -33,7 +31,8 @@ def new_template(template_id: str, root: Path) -> Path:
     }
     with staging(root) as scratch:
         write_files(scratch / "template", files)
-        place(scratch / "template", target)
+        if not place(scratch / "template", target):
+            raise SettingsError(f"DISCIPLINE/NAME: {target} exists; use another name or remove it")
     return target
 
 

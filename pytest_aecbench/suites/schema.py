@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
-from pytest_aecbench.documents.problems import model_problems
+from pytest_aecbench.documents.problems import model_problems, shown
 from pytest_aecbench.text import did_you_mean
 
 __all__ = [
@@ -27,11 +29,46 @@ __all__ = [
 Value: TypeAlias = bool | int | float | str
 
 _NAME = r"^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$"
+# Prompts have tables, so a text has no bar; TOML and CSV have no control characters.
+_LINE = r"^[^|\x00-\x1f\x7f]*[^|\x00-\x1f\x7f\s][^|\x00-\x1f\x7f]*$"
 _Text: TypeAlias = Annotated[
-    str, Field(pattern=r"^[^|\n]*\S[^|\n]*$", description="a line of text")
+    str, Field(pattern=_LINE, description="a line of text without control characters and '|'")
 ]
-_Texts: TypeAlias = Annotated[tuple[_Text, ...], Field(strict=False, description="a list of texts")]
-_Number: TypeAlias = Annotated[int | float, Field(description="a number")]
+# Names in the agent's directory, or in that of its image, which mean something else.
+_RESERVED = ("Dockerfile", "docker-compose.yaml", "docker-compose.yml", "output.jsonl", "tools")
+_FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+
+
+def _file_name(value: object) -> object:
+    if isinstance(value, str) and (value in _RESERVED or not _FILE_NAME.fullmatch(value)):
+        what = "{name} cannot be a file of the agent; use a name such as 'cables.csv'"
+        raise PydanticCustomError("custom", what, {"name": shown(value)})
+    return value
+
+
+_FileName: TypeAlias = Annotated[
+    str, BeforeValidator(_file_name), Field(description="a name such as 'cables.csv'")
+]
+_Texts: TypeAlias = Annotated[
+    tuple[_Text, ...],
+    Field(strict=False, description="a list of texts without control characters and '|'"),
+]
+_Number: TypeAlias = Annotated[
+    int | float, Field(ge=-1e15, le=1e15, description="a number of at most 15 digits")
+]
+
+
+def _plain(value: object) -> object:
+    is_odd_text = isinstance(value, str) and not re.fullmatch(_LINE, value)
+    if is_odd_text or (isinstance(value, (int, float)) and not -1e15 <= value <= 1e15):
+        what = (
+            "{value} is not valid; use numbers of at most 15 digits, or lines of text without '|'"
+        )
+        raise PydanticCustomError("custom", what, {"value": shown(value)})
+    return value
+
+
+_Given: TypeAlias = Annotated[Value, BeforeValidator(_plain)]
 _Rule: TypeAlias = Annotated[str, Field(pattern=r"\S", description="a formula")]
 
 
@@ -82,12 +119,12 @@ class DeriveTable(_Table):
     """The way to find a hidden value: the scenario's text, a file's row, or a formula."""
 
     archetype: Annotated[bool, Field(description="true")] = False
-    file: _Text | None = None
+    file: _FileName | None = None
     key: _Text | None = None
     row: _Text | None = None
     column: _Text | None = None
     rule: _Rule | None = None
-    document: _Text | None = None
+    document: _FileName | None = None
 
 
 def _derived(value: object) -> object:
@@ -103,9 +140,11 @@ class ParamTable(_Table):
     unit: _Text | None = None
     min: _Number | None = None
     max: _Number | None = None
-    step: Annotated[int | float | None, Field(gt=0, description="a number above 0")] = None
+    step: Annotated[
+        int | float | None, Field(ge=1e-12, le=1e15, description="a number from 1e-12 to 1e15")
+    ] = None
     values: Annotated[
-        tuple[Value, ...] | None,
+        tuple[_Given, ...] | None,
         Field(strict=False, min_length=1, description="a list of numbers or texts"),
     ] = None
     labels: Annotated[dict[str, _Text], Field(description="a table from value to text")] = {}
@@ -131,9 +170,15 @@ class OutputTable(_Table):
     unit: _Text | None = None
     rel: _Share = None
     tolerance: _Share = None
-    abs: Annotated[int | float | None, Field(gt=0, description="a number above 0")] = None
-    floor: Annotated[float | int, Field(ge=0, description="a number from 0")] = 1e-9
-    weight: Annotated[float | int, Field(gt=0, description="a number above 0")] = 1
+    abs: Annotated[
+        int | float | None, Field(gt=0, le=1e15, description="a number above 0, at most 1e15")
+    ] = None
+    floor: Annotated[float | int, Field(ge=0, le=1e15, description="a number from 0 to 1e15")] = (
+        1e-9
+    )
+    weight: Annotated[
+        float | int, Field(ge=0.001, le=1000, description="a number from 0.001 to 1000")
+    ] = 1
     needs: _Names = ()
     values: _Texts = ()
 
@@ -159,7 +204,11 @@ class LevelTable(_Narrowing):
     archetypes: _Names = ()
     params: _Names = ()
     outputs: _Names = ()
-    files: _Names = ()
+    files: Annotated[
+        tuple[_FileName, ...],
+        BeforeValidator(_listed),
+        Field(strict=False, description="a list of names such as 'cables.csv'"),
+    ] = ()
 
 
 class ConstraintTable(_Table):
@@ -172,8 +221,8 @@ class ConstraintTable(_Table):
 class ExampleTable(_Table):
     """A worked example, which the engine must reproduce."""
 
-    params: Annotated[dict[str, Value], Field(description="a table of values")]
-    outputs: Annotated[dict[str, Value], Field(min_length=1, description="a table of values")]
+    params: Annotated[dict[str, _Given], Field(description="a table of values")]
+    outputs: Annotated[dict[str, _Given], Field(min_length=1, description="a table of values")]
     source: _Text
 
 
@@ -262,8 +311,8 @@ def _refused(data: dict[str, Any]) -> list[str]:
             found += [f"{table}.{name}.{key}: has no effect; {refused[key]}" for key in keys]
     levels = data.get("difficulty")
     for name, level in levels.items() if isinstance(levels, dict) else ():
-        shown = level.get("visibility") if isinstance(level, dict) else None
-        if shown == "scenario_only" or (isinstance(shown, list) and "scenario_only" in shown):
+        asked = level.get("visibility") if isinstance(level, dict) else None
+        if asked == "scenario_only" or (isinstance(asked, list) and "scenario_only" in asked):
             found.append(
                 f"difficulty.{name}.visibility: 'scenario_only' would hide what nothing else says; "
                 "use 'partial' with hidden = [...] and a derive for each"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,21 +180,39 @@ def write_suite(
         SettingsError: ``target`` has something else.
 
     """
-    is_there = target.exists() and any(target.iterdir())
-    if is_there or not write:
+    is_there = _has_content(target)
+    if not write or is_there:
         generated = _generated(plan, None, progress)
-        if is_there and write and (problems := _differences(generated, target)):
-            more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
-            raise SettingsError(
-                f"{shown_path(target)}: exists and differs ({problems[0]}{more}); "
-                "remove it, or use another output.dir"
-            )
-        return Generated(plan, generated.tasks, generated.rejected, is_new=not is_there)
+        return _unchanged(generated, target) if write else replace(generated, is_new=not is_there)
     with staging(target.parent) as scratch:
         generated = _generated(plan, scratch / "suite", progress)
         (scratch / "suite" / GENERATION_FILE).write_text(generated.record(), encoding="utf-8")
-        place(scratch / "suite", target)
-    return generated
+        is_new = place(scratch / "suite", target)
+    # Another process may have written the suite in the meantime.
+    return generated if is_new else _unchanged(generated, target)
+
+
+def _has_content(target: Path) -> bool:
+    try:
+        return any(target.iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        where = shown_path(target)
+        raise SettingsError(
+            f"{where}: cannot be read, {error.strerror}; use another output.dir"
+        ) from None
+
+
+def _unchanged(generated: Generated, target: Path) -> Generated:
+    """Return the suite as one that was there already, or raise SettingsError."""
+    if problems := _differences(generated, target):
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise SettingsError(
+            f"{shown_path(target)}: exists and differs ({problems[0]}{more}); "
+            "remove it, or use another output.dir"
+        )
+    return replace(generated, is_new=False)
 
 
 def _generated(plan: Plan, root: Path | None, progress: Progress) -> Generated:
@@ -222,7 +240,7 @@ def check_suite(plan: Plan, target: Path, progress: Progress = lambda: None) -> 
 
 
 def _differences(generated: Generated, target: Path) -> list[str]:
-    found = differences(target, generated.digests())
+    found = differences(target, generated.digests(), GENERATION_FILE)
     record = target / GENERATION_FILE
     is_same = record.is_file() and record.read_text(encoding="utf-8") == generated.record()
     return found + ([] if is_same else [f"{GENERATION_FILE}: changed"])

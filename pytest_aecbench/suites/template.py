@@ -169,9 +169,8 @@ def looked_up(text: str, derive: DeriveTable, wanted: str) -> str:
     ]
     cells = [row.get(str(derive.column)) for row in rows]
     if len(cells) != 1 or not cells[0]:
-        raise ValueError(
-            f"{derive.file} has {len(cells)} rows where {derive.key} is {shown(wanted)}"
-        )
+        found = "an empty cell" if len(cells) == 1 else f"{len(cells)} rows"
+        raise ValueError(f"{derive.file} has {found} where {derive.key} is {shown(wanted)}")
     return cells[0]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.suites.instance import PROGRAMS
-from pytest_aecbench.tasks.digest import content_digest, task_digest
+from pytest_aecbench.tasks.digest import content_digest, is_ignored, task_digest
 from pytest_aecbench.tasks.supplied import HELPER, HELPER_SOURCE
 from pytest_aecbench.tasks.task import find_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
 __all__ = ["differences", "digest_of", "place", "staging", "write_files"]
 
@@ -71,10 +72,8 @@ def write_files(directory: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         mode = 0o777 if name in PROGRAMS else 0o666
         descriptor = os.open(f"{base}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
 
 
 def digest_of(files: Mapping[str, str]) -> str:
@@ -83,20 +82,39 @@ def digest_of(files: Mapping[str, str]) -> str:
     return content_digest({**encoded, HELPER: HELPER_SOURCE.read_bytes()}, PROGRAMS)
 
 
-def place(staged: Path, target: Path) -> None:
-    """Move a finished directory to its place, which must be free."""
+def place(staged: Path, target: Path) -> bool:
+    """Move a finished directory to its place; return False if something is there already."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    staged.rename(target)
+    try:
+        staged.rename(target)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.ENOTEMPTY):
+            return False
+        raise
+    return True
 
 
-def differences(root: Path, digests: Mapping[str, str]) -> list[str]:
-    """Return a line for each task below ``root`` that is not as its digest says."""
+def differences(root: Path, digests: Mapping[str, str], record: str) -> list[str]:
+    """Return a line for each task below ``root`` that is not as its digest says.
+
+    Files beside the tasks do not belong there, except the record.
+    """
     found = dict(find_tasks(root)) if root.is_dir() else {}
     lines = [f"{name}: missing" for name in digests if name not in found]
-    lines += [f"{name}: not part of the suite" for name in found if name not in digests]
+    others = [*(name for name in found if name not in digests), *_files_beside(root, found)]
+    lines += [f"{name}: not part of the suite" for name in others if name != record]
     lines += [
         f"{name}: changed"
         for name in digests
         if name in found and task_digest(found[name]) != digests[name]
     ]
     return sorted(lines)
+
+
+def _files_beside(root: Path, tasks: Container[str]) -> Iterator[str]:
+    """Yield the files and links below ``root`` that no task has, by their paths from there."""
+    for directory, names, files in os.walk(root):
+        below = Path(directory).relative_to(root)
+        linked = [name for name in names if (root / below / name).is_symlink()]
+        yield from (str(below / name) for name in [*files, *linked] if not is_ignored(name))
+        names[:] = [n for n in names if not is_ignored(n) and str(below / n) not in tasks]

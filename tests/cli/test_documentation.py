@@ -12,17 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.pages import DOCS, blocks
 
 pytestmark = pytest.mark.slow
-
-DOCS = Path(__file__).parents[2] / "docs"
-
-
-def blocks(page: str, language: str) -> list[str]:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    found = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert found
-    return found
 
 
 def sections(page: str) -> dict[str, str]:

@@ -14,13 +14,19 @@ from pathlib import Path
 import pytest
 
 import pytest_aecbench
-from pytest_aecbench.suites.suite import GENERATION_FILE
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.suites.config import load_suite
+from pytest_aecbench.suites.generation import Made, generate_tasks
+from pytest_aecbench.suites.scaffold import new_template
+from pytest_aecbench.suites.suite import GENERATION_FILE, check_suite, plan_suite, write_suite
 from pytest_aecbench.tasks.digest import directory_digest
 from pytest_aecbench.tasks.task import Task, find_tasks
 from tests.cli.conftest import Run
+from tests.pages import blocks
+from tests.screen import Terminal
 from tests.stopping import wait_until
+from tests.templating import SHIPPED, cells
 
-DOCS = Path(__file__).parents[2] / "docs"
 SUITE = """\
 name = "pilot"
 seed = 3
@@ -43,6 +49,7 @@ total_max = 10
 [output]
 dir = "tasks/generated/pilot"
 """
+MANY = SUITE.replace("per_task = 4", "per_task = 200").replace("total_max = 10", "total_max = 600")
 ROOT = Path("tasks/generated/pilot")
 
 
@@ -128,6 +135,40 @@ def test_check_names_what_differs(project: Path, aec_bench: Run) -> None:
     assert not (other).exists()
 
 
+def test_a_file_beside_the_tasks_is_not_part_of_a_suite(project: Path, aec_bench: Run) -> None:
+    arguments = ("generate", "suite", "--config", "suite.toml")
+    aec_bench(*arguments)
+    (ROOT / "water/conftest.py").write_text("")
+    (ROOT / "linked").symlink_to(project)
+    (ROOT / "water/__pycache__").mkdir()
+    ended = aec_bench(*arguments, "--check")
+    assert ended.code == 1
+    assert ended.out.splitlines() == [
+        "linked: not part of the suite",
+        "water/conftest.py: not part of the suite",
+        f"{ROOT}: 2 differ",
+    ]
+    assert (
+        "exists and differs (linked: not part of the suite and 1 more)" in aec_bench(*arguments).err
+    )
+
+
+def test_the_documented_suite_has_its_mixes_with_109_templates(
+    project: Path, aec_bench: Run
+) -> None:
+    shipped = Path(pytest_aecbench.__file__).with_name("templates")
+    for discipline, count in (("civil", 92), ("electrical", 17)):
+        for number in range(count - len([*(shipped / discipline).iterdir()])):
+            new_template(f"{discipline}/t{number:03}", project / "templates")
+    (project / "suite.toml").write_text(blocks("suites.md", "toml")[0])
+    told = aec_bench("generate", "suite", "--config", "suite.toml", "--dry-run", "--json").json()
+    assert (len(told["by_template"]), told["total_instances"]) == (109, 200)
+    assert told["by_difficulty"] == {"easy": 67, "medium": 66, "hard": 67}
+    assert told["by_visibility"] == {"all_given": 156, "partial": 44}
+    (warning,) = told["warnings"]
+    assert warning.startswith("tool_mode.mix: 200 tasks are no-tool, because their templates leave")
+
+
 def test_a_suite_of_another_seed_has_other_tasks(project: Path, aec_bench: Run) -> None:
     names = [
         {one["name"] for one in told["instances"]}
@@ -172,6 +213,10 @@ def test_a_suite_can_be_frozen_with_its_origin(project: Path, aec_bench: Run) ->
     assert ended.code == 2
     assert "is not as it was generated" in ended.err
     assert "leave out the selection" in aec_bench(*create, "--domain", "water").err
+    aec_bench("generate", "suite", "--config", "suite.toml", "--output", "tasks/other")
+    other = aec_bench(*create[:-1], "tasks/other", "--checked")
+    assert (other.code, len(other.err.splitlines())) == (2, 1)
+    assert "was not checked in this state" in other.err
     assert "has no generation.json" in aec_bench(*create[:-1], "tasks").err
 
 
@@ -197,11 +242,31 @@ def test_the_same_bytes_come_from_any_surroundings(project: Path, tmp_path: Path
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("suite", "--config", "suite.toml"), ("task", "part-full-sewer", "--instances=900")],
+)
+def test_a_long_run_shows_its_progress_and_can_be_interrupted(
+    project: Path, arguments: tuple[str, ...]
+) -> None:
+    (project / "suite.toml").write_text(MANY)
+    before = sorted(path.name for path in project.iterdir())
+    argv = [sys.executable, "-m", "pytest_aecbench", "generate", *arguments]
+    terminal = Terminal([*argv, "--output=out/new"], cwd=project, columns=100)
+    try:
+        terminal.wait_for(lambda lines: re.search(r"generating .* [1-9]\d?%", "\n".join(lines)))
+        terminal.type("\x03")
+    finally:
+        code = terminal.end()
+    assert code == 130
+    assert "Traceback" not in "\n".join(terminal.scrolled)
+    assert sorted(path.name for path in project.iterdir()) == sorted([*before, "out"])
+    assert not [path for path in (project / "out").rglob("*") if path.is_file()]
+
+
 @pytest.mark.slow
 def test_a_killed_run_leaves_no_part_of_a_suite(project: Path) -> None:
-    (project / "suite.toml").write_text(
-        SUITE.replace("per_task = 4", "per_task = 200").replace("total_max = 10", "total_max = 600")
-    )
+    (project / "suite.toml").write_text(MANY)
     argv = [sys.executable, "-m", "pytest_aecbench", "generate", "suite", "--config", "suite.toml"]
     running = subprocess.Popen(argv, cwd=project, stdout=subprocess.DEVNULL)
     staged = project / "tasks/generated"
@@ -215,6 +280,62 @@ def test_a_killed_run_leaves_no_part_of_a_suite(project: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert [path.name for path in staged.iterdir()] == ["pilot"]
     assert generate(project, "suite", "--config", "suite.toml", "--check").returncode == 0
+
+
+def test_a_full_disk_leaves_nothing(project: Path) -> None:
+    # The kernel writes as much of a file as the limit allows, and says so only by the count.
+    arguments = "generate task part-full-sewer --instances 3 --output out"
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 2; exec {sys.executable} -m pytest_aecbench {arguments}"],
+        cwd=project,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stdout
+    assert (
+        done.stderr == "aec-bench: out: cannot be written, File too large; use another directory\n"
+    )
+    assert not [*Path("out").iterdir()]
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_suite_that_another_process_writes_meanwhile_is_compared(
+    project: Path, seed: int
+) -> None:
+    config = load_suite(project / "suite.toml")
+    templates = [SHIPPED["water/part-full-sewer"]]
+    plan = plan_suite(config, templates)
+    other = plan_suite(config.model_copy(update={"seed": seed}), templates)
+    written: list[Path] = []
+
+    def meanwhile() -> None:
+        if not written:
+            written.append(ROOT)
+            assert write_suite(other, ROOT).is_new
+
+    if seed == config.seed:
+        assert not write_suite(plan, ROOT, progress=meanwhile).is_new
+    else:
+        with pytest.raises(SettingsError, match="exists and differs"):
+            write_suite(plan, ROOT, progress=meanwhile)
+    assert check_suite(other, ROOT) == []
+    assert [path.name for path in ROOT.parent.iterdir()] == ["pilot"]
+
+
+def test_tasks_that_another_process_writes_meanwhile_stay(project: Path) -> None:
+    template = SHIPPED["water/part-full-sewer"]
+    asked = (template, cells(template), 3, 1, 0, project / "tasks")
+    earlier: list[Made] = []
+
+    def meanwhile() -> None:
+        if not earlier:
+            earlier.extend([*generate_tasks(*asked)])
+
+    later = generate_tasks(*asked, progress=meanwhile)
+    assert [one.is_new for one in later] == [False, False, False]
+    assert {one.digest for one in later} == {one.digest for one in earlier}
+    assert [path.name for path in (project / "tasks").iterdir()] == ["water"]
 
 
 def test_tasks_of_one_template_take_turns_in_difficulty(project: Path, aec_bench: Run) -> None:
@@ -244,12 +365,42 @@ def test_tasks_of_one_template_take_turns_in_difficulty(project: Path, aec_bench
         ),
         (("part-full-sewer", "--difficulty", "trivial"), "use one of 'easy', 'medium', 'hard'"),
         (("part-full-sewer", "--tool-mode", "with-tool"), "--tool-mode: 'with-tool' is not valid"),
+        (
+            ("part-full-sewer", "--output", "suite.toml"),
+            "suite.toml: cannot be written, File exists",
+        ),
+        (("part-full-sewer", "--output", "/proc/none"), "/proc/none: cannot be written, "),
     ],
 )
 def test_a_mistake_is_one_line(
     project: Path, aec_bench: Run, arguments: tuple[str, ...], problem: str
 ) -> None:
     ended = aec_bench("generate", "task", *arguments)
+    assert ended.code == 2
+    assert problem in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("suite", "--output", "suite.toml"), "suite.toml: cannot be read, Not a directory; use"),
+        (("suite", "--check", "--dry-run"), "--check: exclude one another; use one"),
+        (("suite", "--config", "lost.toml"), "templates.user_dirs: lost is not a directory"),
+        (("list-templates", "--user-dir", "lost"), "--user-dir: lost is not a directory; correct"),
+        (("list-templates", "--discipline", "watr"), "--discipline: 'watr' is not valid; use one"),
+    ],
+)
+def test_a_mistake_in_another_command_is_one_line(
+    project: Path, aec_bench: Run, arguments: tuple[str, ...], problem: str
+) -> None:
+    (project / "lost.toml").write_text(
+        SUITE.replace("[templates]", '[templates]\nuser_dirs = ["lost"]')
+    )
+    config = (
+        () if "--config" in arguments or arguments[0] != "suite" else ("--config", "suite.toml")
+    )
+    ended = aec_bench("generate", *arguments, *config)
     assert ended.code == 2
     assert problem in ended.err
     assert len(ended.err.splitlines()) == 1
@@ -319,11 +470,6 @@ def test_trials_of_generated_tasks_are_selected_like_others(project: Path, aec_b
     told = aec_bench("report", "difficulty", "--experiment", "one", "--json").json()
     assert {one["verdict"] for one in told} == {"too few tasks"}
     assert all(one["means"] == {"hard": 0.5} for one in told)
-
-
-def blocks(page: str, language: str) -> list[str]:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.slow

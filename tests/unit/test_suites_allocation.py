@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from itertools import product
 from pathlib import Path
 
@@ -23,35 +24,11 @@ from pytest_aecbench.suites.allocation import (
 from pytest_aecbench.suites.config import load_suite
 from pytest_aecbench.suites.prompt import Cell
 from pytest_aecbench.suites.suite import plan_suite
+from tests.pages import blocks
 from tests.templating import SHIPPED
 
 LEVELS = ("easy", "medium", "hard")
-# Word for word as the configuration's reference has it.
-DOCUMENTED = """\
-name = "my-suite"
-seed = 20260524
-
-[coverage]
-difficulties = { easy = 0.3333333333, medium = 0.3333333333, hard = 0.3333333334 }
-min_tasks_per_discipline = 3
-
-[templates]
-include = ["electrical/*", "civil/*"]
-user_dirs = []
-
-[visibility]
-mix = { all_given = 0.78, partial = 0.22 }
-
-[tool_mode]
-mix = { with_tool = 1.0 }
-
-[instances]
-per_task = 3
-total_max = 200
-
-[output]
-dir = "tasks/generated/my-suite"
-"""
+(DOCUMENTED,) = blocks("suites.md", "toml")
 THIRDS = {"easy": 0.3333333333, "medium": 0.3333333333, "hard": 0.3333333334}
 MIXES = Axes(THIRDS, {"all_given": 0.78, "partial": 0.22}, {"with-tool": 1.0})
 
@@ -112,14 +89,20 @@ OFFERS = st.lists(
     st.lists(st.sampled_from(CELLS), min_size=1, max_size=4, unique=True), min_size=1, max_size=3
 )
 SHARES = st.tuples(*[st.integers(1, 5)] * 3)
+MODES = (("with-tool", "no-tool"), ("with-tool",), ("no-tool",))
 
 
-def deviations(plan: list[tuple[str, Cell]], axes: Axes) -> tuple[int, int]:
+def deviations(
+    plan: list[tuple[str, Cell]], axes: Axes, both: Collection[str] = ()
+) -> tuple[int, int]:
     """Return the sum and the largest of the distances from the targets."""
     found = Counter()  # type: Counter[tuple[str, str]]
     for _, cell in plan:
         found.update([("difficulty", cell.difficulty), ("visibility", cell.visibility)])
-    away = [abs(found[mark] - wanted) for mark, wanted in axes.targets(len(plan), 0).items()]
+    chosen = [cell.tool_mode for template, cell in plan if template in both]
+    found.update(("tool_mode", mode) for mode in chosen)
+    targets = axes.targets(len(plan), len(chosen))
+    away = [abs(found[mark] - wanted) for mark, wanted in targets.items()]
     return sum(away), max(away)
 
 
@@ -146,6 +129,37 @@ def test_marginals_are_as_near_as_any_plan_could_be(
     )
     assert deviations(plan, axes)[0] == best[0]
     assert Counter(name for name, _ in plan) == counts
+
+
+@given(
+    offered=OFFERS,
+    modes=st.lists(st.sampled_from(MODES), min_size=3, max_size=3),
+    shares=SHARES,
+    seen=st.tuples(*[st.integers(1, 5)] * 4),
+)
+def test_marginals_with_tool_modes_are_within_one_of_what_any_plan_could_reach(
+    offered: list[list[tuple[str, str]]],
+    modes: list[tuple[str, ...]],
+    shares: tuple[int, ...],
+    seen: tuple[int, ...],
+) -> None:
+    axes = Axes(
+        dict(zip(LEVELS, map(float, shares), strict=True)),
+        dict(zip(("all_given", "partial"), map(float, seen[:2]), strict=True)),
+        dict(zip(("with-tool", "no-tool"), map(float, seen[2:]), strict=True)),
+    )
+    offers = [
+        offer(f"a/t{at}", *levels, tools=tools)
+        for at, (levels, tools) in enumerate(zip(offered, modes, strict=False))
+    ]
+    both = {one.template for one in offers if one.has_both_tool_modes}
+    plan = allocate(offers, {one.template: 1 for one in offers}, axes)
+    plans = (
+        [(one.template, cell) for one, cell in zip(offers, chosen, strict=True)]
+        for chosen in product(*(one.cells for one in offers))
+    )
+    best = min(deviations(one, axes, both)[0] for one in plans)
+    assert deviations(plan, axes, both)[0] <= best + 2
 
 
 @given(
@@ -217,6 +231,9 @@ def test_only_name_seed_and_directory_are_needed(tmp_path: Path) -> None:
             "instances.per_tasks: unknown key; did you mean 'per_task'?",
         ),
         ("total_max = 200", "total_max = 0", "instances.total_max: 0 is not valid; use a whole"),
+        ("all_given = 0.78", "all_given = 1e308", "all_given: 1e+308 is not valid; use a table of"),
+        ("all_given = 0.78", "all_given = nan", "visibility.mix.all_given: nan is not valid"),
+        ("with_tool = 1.0", "with_tool = 1.0, with-tool = 0.5", "a key is there with _ and with -"),
         (
             "easy = 0.3333333333, medium = 0.3333333333, hard = 0.3333333334",
             "easy = 0",

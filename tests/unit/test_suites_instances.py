@@ -54,6 +54,10 @@ def compute(body: str) -> tuple[str, str]:
         ('return {"current_a": 1.0}', "compute returns no 'loss_w'"),
         ('return {"x": 1.0}', "compute returns 'x', which is not one of the outputs"),
         ("return 7", "compute returns int, must return a dict"),
+        (
+            'return dict.fromkeys(("current_a", "loss_w", "load_w"), 10**400)',
+            "current_a is not finite",
+        ),
     ],
 )
 def test_an_engine_that_fails_is_one_line_and_nothing_is_written(
@@ -71,6 +75,70 @@ def test_results_that_are_not_finite_are_counted(tmp_path: Path) -> None:
     body = 'return dict.fromkeys(("current_a", "loss_w", "load_w"), float("nan"))'
     template = load_template(changed(tmp_path, "engine.py", compute(body)))
     with pytest.raises(SettingsError, match=r"current_a is not finite [0-9]{3}"):
+        sample(template, key_of(template, 1, "", 0), EASY)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ('{"current_a": [1]}', r"mistakes returns \[1\] in 'wire_left_out', must return numbers"),
+        ("7", "mistakes returns 7 for 'wire_left_out', must return dicts by name"),
+        ("{}, 7: {}", "mistakes returns {} for 7, must return dicts by name"),
+    ],
+)
+def test_a_mistake_that_is_not_an_answer_is_one_line(
+    tmp_path: Path, wrong: str, problem: str
+) -> None:
+    old = """"wire_left_out": {
+            "current_a": without_wire,
+            "loss_w": without_wire**2 * wire_ohm,
+            "load_w": without_wire**2 * load_ohm,
+        }"""
+    template = load_template(changed(tmp_path, "engine.py", (old, f'"wire_left_out": {wrong}')))
+    with pytest.raises(SettingsError, match=problem):
+        sample(template, key_of(template, 1, "", 0), EASY)
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("1 / (voltage_v - voltage_v) > 1", "fails for .*, float division by zero"),
+        ("wire < 3", "fails for .*, '<' not supported"),
+    ],
+)
+def test_a_constraint_that_fails_is_one_line(tmp_path: Path, rule: str, problem: str) -> None:
+    path = changed(tmp_path, "params.toml", ("voltage_v <= 40 * load_ohm", rule))
+    template = load_template(path)
+    with pytest.raises(SettingsError, match=problem):
+        sample(template, key_of(template, 1, "", 0), EASY)
+
+
+@pytest.mark.parametrize("rule", ["(-1) ** 0.5", "0 < load_ohm and 'x'", "1e308 * 10"])
+def test_a_rule_gives_a_number(tmp_path: Path, rule: str) -> None:
+    path = changed(
+        tmp_path,
+        "params.toml",
+        (
+            'derive = { file = "wires.csv", key = "wire", column = "ohm" }',
+            f'step = 0.1\nderive = {{ rule = "{rule}", document = "basis.md" }}',
+        ),
+    )
+    (path / "data/basis.md").write_text(f"r = {rule}\n")
+    template = load_template(path)
+    with pytest.raises(SettingsError, match=r"the rule .* gives .*, must give a number"):
+        sample(template, key_of(template, 1, "", 0), EASY)
+
+
+def test_a_file_that_is_not_a_text_is_one_line(tmp_path: Path) -> None:
+    hook = FILES_HOOK.replace('"more.txt": "x"', '"more.txt": 7')
+    changed(
+        tmp_path, "params.toml", ("[difficulty.easy]\n", '[difficulty.easy]\nfiles = "more.txt"\n')
+    )
+    path = changed(tmp_path, "engine.py", ("def solve(", f"{hook}def solve("))
+    template = load_template(path)
+    with pytest.raises(
+        SettingsError, match=r"files returns int as 'more\.txt', must return a text"
+    ):
         sample(template, key_of(template, 1, "", 0), EASY)
 
 
@@ -147,6 +215,55 @@ def test_prompts_cannot_reach_python(tmp_path: Path) -> None:
     template = load_template(path)
     with pytest.raises(SettingsError, match=r"instruction\.md: "):
         sample(template, key_of(template, 1, "", 0), EASY)
+
+
+def test_a_prompt_can_use_the_names_of_the_described_system(tmp_path: Path) -> None:
+    names = (
+        "{{ archetype_description }}|{{ archetype.site_context }}|{{ site_context }}|"
+        "{% for one in visible_params %}{{ one.name }}={{ one.value }} {{ one.unit }},{% endfor %}|"
+        "{% for one in outputs %}{{ one.name }}: {{ one.description }},{% endfor %}|"
+        "{{ standards | join }}|{{ tool_mode }}|{{ tool_available }}|{{ meta.category }}|"
+        "{% if wire_ohm is defined %}{{ wire_ohm }}{% else %}hidden{% endif %}"
+    )
+    changed(
+        tmp_path,
+        "params.toml",
+        ('tags = ["example"]', 'standards = ["IEC 1"]'),
+        ("[archetypes.bench]\n", '[archetypes.bench]\nsite_contexts = ["hall"]\n'),
+        ("[archetypes.shed]\n", '[archetypes.shed]\nsite_contexts = ["hall"]\n'),
+    )
+    path = changed(tmp_path, "instruction.md", ("{{ archetype.description }}", names))
+    template = load_template(path)
+    for cell in (EASY, HARD):
+        (instance,) = some(template, cell, 1)
+        (line,) = (one for one in instance.prompt.splitlines() if one.startswith("A supply"))
+        shown = {name: template.shown(name, value) for name, value in instance.params.items()}
+        described, site, same_site, given, asked, *rest = line.split("|")
+        assert described in {one.description for one in template.table.archetypes.values()}
+        assert (site, same_site) == ("hall", "hall")
+        assert f"load_ohm={shown['load_ohm']} ohm," in given
+        assert ("wire_ohm=" in given) == (cell is EASY)
+        assert "current_a: current," in asked
+        told = shown["wire_ohm"] if cell is EASY else "hidden"
+        assert rest[:4] == ["IEC 1", "no-tool", "False", "circuits"]
+        assert rest[4].startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "maximum recursion depth exceeded"),
+        ("{{ 'x' * 10 ** 14 }}", "MemoryError"),
+        ("{{ 1 // 0 }}", "division or modulo by zero|by zero"),
+        ("{% include 'x' %}", "no loader for this environment"),
+    ],
+)
+def test_a_prompt_that_fails_is_one_line(tmp_path: Path, expression: str, problem: str) -> None:
+    path = changed(tmp_path, "instruction.md", ("{{ archetype.description }}", expression))
+    template = load_template(path)
+    with pytest.raises(SettingsError, match=rf"instruction\.md: .*({problem}).*; ") as caught:
+        sample(template, key_of(template, 1, "", 0), EASY)
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_every_prompt_has_all_values_and_all_tolerances_wherever_they_are_placed(
@@ -231,12 +348,24 @@ def test_adding_reordering_and_other_templates_change_no_draw(tmp_path: Path) ->
     moved = text[:start] + text[end:].replace(
         "[outputs.current_a]", text[start:end] + "[outputs.current_a]", 1
     )
-    path = changed(tmp_path / "b")
-    (path / "params.toml").write_text(moved)
+    path = changed(tmp_path / "b", "engine.py", ("fuse_a):", "fuse_a, load_c=None):"))
+    (path / "params.toml").write_text(
+        moved.replace("[outputs.current_a]", f"{ADDED}[outputs.current_a]")
+    )
     after = load_template(path)
     for index in range(20):
         one, two = (draw(t, t.levels["easy"], key_of(t, 3, "", index)) for t in (before, after))
-        assert one.params == two.params
+        assert {**one.params, "load_c": two.params["load_c"]} == two.params
+
+
+ADDED = """\
+[params.load_c]
+type = "int"
+min = 20
+max = 90
+description = "temperature of the load"
+
+"""
 
 
 def test_a_major_version_gives_other_draws() -> None:
@@ -303,6 +432,49 @@ def test_an_audit_says_what_is_wrong_and_what_to_do(tmp_path: Path) -> None:
     found = audit(load_template(path), draws=40)
     assert any("fuse_holds has the same value in" in problem for problem in found.problems)
     assert {row.difficulty for row in found.rows} == {"easy", "medium", "hard"}
+
+
+CANCELLING = """(load_ohm + wire_ohm)
+    more = current + 9999.0
+    current = more - 9999.0
+    if"""
+FEWER_SETS = (
+    ("max = 230.0\nstep = 0.5", "max = 230.0\nstep = 109.0"),
+    ("max = 60.0\nstep = 0.1", "max = 60.0\nstep = 5.8"),
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "problem"),
+    [
+        (
+            "engine.py",
+            [compute("if int(voltage_v) % 25:\n            raise Reject('odd')")],
+            "of the draws are accepted, 10% are needed (odd ",
+        ),
+        ("params.toml", FEWER_SETS, "there are only 1188 sets of parameters, 2000 are needed"),
+        (
+            "engine.py",
+            [("(load_ohm + wire_ohm)\n    if", CANCELLING)],
+            "of the answers with four digits are wrong",
+        ),
+    ],
+)
+def test_an_audit_finds_what_makes_a_template_unsound(
+    tmp_path: Path, file: str, changes: list[tuple[str, str]], problem: str
+) -> None:
+    problems = audit(load_template(changed(tmp_path, file, *changes)), draws=10).problems
+    assert any(problem in one for one in problems), problems
+
+
+def test_an_audit_compares_the_files_of_two_processes(tmp_path: Path) -> None:
+    hook = FILES_HOOK.replace("part,ohm", "part,ohm,{str(files)}")  # has an address in memory
+    changed(tmp_path, "engine.py", ("def solve(", f"{hook}def solve("))
+    changed(tmp_path, "instruction.md", ("## Method", "See `/workspace/parts.csv`.\n\n## Method"))
+    level = "[difficulty.hard]\n"
+    path = changed(tmp_path, "params.toml", (level, f'{level}files = "parts.csv"\n'))
+    problems = audit(load_template(path), draws=5).problems
+    assert any("its results depend on PYTHONHASHSEED" in one for one in problems), problems
 
 
 def test_a_tool_that_gives_the_answer_away_is_found(tmp_path: Path) -> None:

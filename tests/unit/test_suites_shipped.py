@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 from contextlib import suppress
@@ -10,11 +11,14 @@ from contextlib import suppress
 import pytest
 
 from pytest_aecbench.suites.audit import audit
+from pytest_aecbench.suites.draws import draw
 from pytest_aecbench.suites.engine import RejectedError
+from pytest_aecbench.suites.generation import key_of
 from pytest_aecbench.suites.grading import fields_of, reward_of
 from pytest_aecbench.suites.instance import task_files
 from pytest_aecbench.suites.recovery import recovered
-from pytest_aecbench.suites.sampling import mistaken
+from pytest_aecbench.suites.sampling import mistaken, solved
+from pytest_aecbench.suites.template import Template
 from tests.templating import SHIPPED, cells, some
 
 each = pytest.mark.parametrize("name", SHIPPED)
@@ -91,6 +95,10 @@ LAWS: dict[str, dict[tuple[str, str], float]] = {
         ("mass_kg", "natural_hz"): -0.5,
         ("stiffness_kn_m", "natural_hz"): 0.5,
         ("rpm", "ratio"): 1,
+    },
+    "structural/beam-serviceability": {
+        ("inertia_cm4", "deflection_mm"): -1,
+        ("inertia_cm4", "moment_knm"): 0,
     },
     "structural/eccentric-bolt-group": {
         ("load_kn", "bolt_kn"): 1,
@@ -198,7 +206,7 @@ def test_the_examples_of_a_task_are_what_they_say(name: str) -> None:
             }
 
 
-@pytest.mark.parametrize("name", LAWS)
+@each
 def test_results_grow_with_parameters_as_the_physics_says(name: str) -> None:
     template = SHIPPED[name]
     factor, tried = 1.01, set()
@@ -206,7 +214,7 @@ def test_results_grow_with_parameters_as_the_physics_says(name: str) -> None:
         for instance in some(template, cell, 10):
             for (param, output), power in LAWS[name].items():
                 value = instance.params[param]
-                assert isinstance(value, float)
+                assert isinstance(value, (int, float))
                 changed = {**instance.params, param: value * factor}
                 with suppress(RejectedError):
                     more = template.engine.call("compute", changed)[output]
@@ -216,9 +224,73 @@ def test_results_grow_with_parameters_as_the_physics_says(name: str) -> None:
     assert tried == LAWS[name].keys()
 
 
+def test_a_sewer_is_as_deep_as_its_prompt_says() -> None:
+    template = SHIPPED["water/part-full-sewer"]
+    assert "It lies below 0.8 of the diameter" in template.instruction
+    pipe = {"diameter_mm": 450, "slope_percent": 0.4, "material": "plastic", "roughness": 0.011}
+    deep = template.engine.call("compute", {**pipe, "depth_ratio": 0.805})["flow_l_s"]
+    with pytest.raises(RejectedError, match="too deep"):
+        template.engine.call("compute", {**pipe, "inflow_l_s": deep})
+
+
+def test_a_version_gives_the_same_tasks_on_every_python() -> None:
+    found = {
+        f"{name} {template.version}": _digest_of_tasks(template)
+        for name, template in SHIPPED.items()
+    }
+    assert found == PINNED, "raise the version of what changed, and pin it"
+
+
+def _digest_of_tasks(template: Template) -> str:
+    """Return a short digest of what agents and people see of some tasks."""
+    digest = hashlib.sha256()
+    for cell in cells(template):
+        for instance in some(template, cell, 5):
+            files = task_files(instance)
+            shown = {n: files[n] for n in files if n.endswith(".md") or n.startswith("environ")}
+            digest.update(json.dumps([instance.name, instance.params, shown]).encode())
+    return digest.hexdigest()[:16]
+
+
+PINNED = {
+    "building/bridged-wall-u-value 1.0.0": "e791dff8e13fa458",
+    "building/reverberation-treatment 1.0.0": "bf25c68eea7819e5",
+    "building/room-heat-loss 1.0.0": "f13b0097bf1e1ca6",
+    "civil/earthworks-balance 1.0.0": "691f0d14e94fa769",
+    "civil/horizontal-curve 1.0.0": "e25665b39eba03b4",
+    "civil/stopping-sight-crest 1.0.0": "d5d8e7a962f5f167",
+    "electrical/adiabatic-conductor 1.0.0": "e39e167a6a37a10a",
+    "electrical/feeder-voltage-drop 1.0.0": "83b1c399ac1ddbca",
+    "electrical/power-factor-correction 1.0.0": "5ac1d0a373f0fbb2",
+    "electrical/transformer-fault-level 1.0.0": "23098ab5b62843ab",
+    "ground/clay-settlement-time 1.0.0": "e9f620578bcd893a",
+    "ground/gravity-wall 1.0.0": "888f82ed0685d5fa",
+    "ground/strip-bearing-drained 1.0.0": "8ad1311d3566f14a",
+    "mechanical/heat-exchanger-area 1.0.0": "a227fa2004a71ae5",
+    "mechanical/mixed-air-cooling-coil 1.0.0": "7ebcc532ec883814",
+    "mechanical/vibration-isolation 1.0.0": "eb0be8bff0b6b61c",
+    "structural/beam-serviceability 1.0.0": "f349458bf1dc14b0",
+    "structural/eccentric-bolt-group 1.0.0": "88b8b676c9ff6441",
+    "structural/rc-beam-flexure 1.0.0": "8e3199cddfeeffe9",
+    "structural/steel-column-buckling 1.0.0": "d5ed4f12263a88b6",
+    "water/part-full-sewer 1.0.0": "199ca68af1a5b890",
+    "water/pipe-colebrook 1.0.0": "54ad0dc9b0f62a6b",
+    "water/pump-npsh 1.0.0": "2288c3e813e4613d",
+    "water/rational-storm-peak 1.0.0": "1bf5895f0153bde2",
+}
+
+
+@pytest.mark.slow
 @pytest.mark.nightly
 @each
 def test_both_ways_agree_on_ten_thousand_draws(name: str) -> None:
-    template = SHIPPED[name]  # sample compares them for every draw
-    for cell in cells(template):
-        assert len(some(template, cell, 2500, seed=11)) == 2500
+    template = SHIPPED[name]
+    levels = [*template.levels.values()]
+    agreed, index = 0, 0
+    while agreed < 10_000:
+        level = levels[index % len(levels)]
+        with suppress(RejectedError):
+            solved(template, level, draw(template, level, key_of(template, 11, "", index)).params)
+            agreed += 1
+        index += 1
+    assert agreed > 0.1 * index

@@ -83,6 +83,23 @@ def problem_of(path: Path) -> str:
         (WIRE, 'step = 0.1\nderive = { rule = "2 * load_ohm" }', "is not a file in data/"),
         (WIRE, 'derive = "archetype"', "params.wire_ohm.min: missing"),
         ('tags = ["example"]', 'tool_mode = "both"', "meta.tool_mode: there is no tool"),
+        ('tags = ["example"]', 'tags = ["a\\u0007"]', "without control characters and"),
+        ('values = ["thin"', 'values = ["a | b", "thin"', "params.wire.values.0: 'a | b' is not"),
+        ("max = 230.0", f"max = 1{'0' * 400}", "params.voltage_v.max: "),
+        ("weight = 2", f"weight = 1{'0' * 400}", "outputs.current_a.weight: "),
+        ('unit = "V"', 'unit = "V"\nlabels = { "12.0" = "a", "13.0" = "a" }', "two are the same"),
+        ("[difficulty.easy]\n", '[difficulty.easy]\nfiles = ["../x"]\n', "'../x' cannot be a file"),
+        ("[difficulty.easy]\n", '[difficulty.easy]\nfiles = ["Dockerfile"]\n', "cannot be a file"),
+        (
+            "[difficulty.easy]\n",
+            "[difficulty.easy]\nvoltage_v = [nan]\n",
+            "nan is not valid; use a finite",
+        ),
+        (
+            "[difficulty.easy]\n",
+            "[difficulty.easy]\nvoltage_v = { min = nan }\n",
+            "nan is not valid",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_would_be_right(
@@ -103,8 +120,14 @@ def test_a_mistake_is_one_line_that_says_what_would_be_right(
         ("def compute():\n    return round(1.0)", "line 2: 'round' is not allowed; return exact"),
         ("X = {1, 2}", "line 1: set is not allowed"),
         ("X = ().__class__", "line 1: the attribute '__class__' is not allowed"),
+        ("X = (one for one in ()).gi_frame", "line 1: the attribute 'gi_frame' is not allowed"),
+        ("X = '{0.real}'.format(1)", "line 1: the attribute 'format' is not allowed"),
+        (f"X = {'-' * 100_000}1", "write Python that 3.8 understands"),
+        ("X = '\\ud800'", "line 1: half a character cannot be written to a file"),
         ("class Other:\n    pass", "line 1: the class 'Other' is not allowed"),
         ("def compute(:", "line 1: "),
+        ("try:\n    X = 1\nexcept:\n    X = 2", "line 3: an except without a class"),
+        ("try:\n    X = 1\nfinally:\n    X = 2", "line 1: finally is not allowed"),
         ("X = 1 / 0", "cannot be imported, ZeroDivisionError"),
         ("X = 1", "has no compute"),
         (
@@ -126,9 +149,38 @@ def test_an_engine_and_its_parameters_must_agree(tmp_path: Path) -> None:
     assert "difficulty.easy: compute and params differ in 'voltage'" in problem_of(path)
 
 
-def test_a_solution_that_finds_something_else_is_refused(tmp_path: Path) -> None:
-    path = changed(tmp_path, "engine.py", ("voltage_v * share * current", "voltage_v * current"))
+@pytest.mark.parametrize("found", ["voltage_v * current", "[current]", "None", "str(current)"])
+def test_a_solution_that_finds_something_else_is_refused(tmp_path: Path, found: str) -> None:
+    path = changed(tmp_path, "engine.py", ("voltage_v * share * current", found))
     assert "examples.0: solve and compute do not agree" in problem_of(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("thick,0.2\n", "", "wires.csv has 0 rows where wire is 'thick'; correct the file"),
+        ("thick,0.2\n", "thick,0.2\nthick,0.3\n", "wires.csv has 2 rows where wire is 'thick'"),
+        ("thick,0.2\n", "thick,\n", "wires.csv has an empty cell where wire is 'thick'"),
+        ("thick,0.2\n", "thick,much\n", "could not convert string to float: 'much'"),
+    ],
+)
+def test_a_file_has_a_row_for_everything_that_may_be_drawn(
+    tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    line = problem_of(changed(tmp_path, "data/wires.csv", (old, new)))
+    assert f"params.wire_ohm.derive: {problem}" in line
+
+
+def test_a_tool_is_a_program(tmp_path: Path) -> None:
+    path = changed(
+        tmp_path,
+        "params.toml",
+        ('tags = ["example"]', 'tool_mode = "both"'),
+        ("# At least two", '[tools.ohm]\ndescription = "divides"\n\n# At least two'),
+    )
+    (path / "tools").mkdir()
+    (path / "tools/ohm.py").write_text("print(\n")
+    assert "tools/ohm.py: '(' was never closed" in problem_of(path)
 
 
 def test_a_scenario_must_tell_what_it_hides(tmp_path: Path) -> None:
@@ -226,7 +278,7 @@ def test_rules_are_arithmetic(rule: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["a.real", "a()", "[x for x in a]", "lambda: a", "a if a else a", "("]
+    "rule", ["a.real", "a()", "[x for x in a]", "lambda: a", "a if a else a", "(", "-" * 100_000]
 )
 def test_rules_are_nothing_else(rule: str) -> None:
     with pytest.raises(ValueError, match=";"):

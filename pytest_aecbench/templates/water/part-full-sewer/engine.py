@@ -69,7 +69,7 @@ def compute(
     ratio = depth_ratio
     if ratio is None:
         ratio = depth_of(inflow_l_s / 1000, diameter, slope, roughness)
-        if not 0.14 <= ratio <= 0.81:
+        if not 0.14 <= ratio < 0.8:
             raise Reject("too shallow or too deep")
     found = results(diameter, ratio, slope, roughness, min_velocity)
     if min_velocity is not None and not 0.5 < found["velocity_m_s"] / min_velocity < 1.8:

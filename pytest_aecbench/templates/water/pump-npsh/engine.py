@@ -31,9 +31,9 @@ def checked(found, required, margin):
     """Return the results with the check of a requirement."""
     if required is None:
         return found
-    highest = found["loss_m"] + required + margin - found["surface_m"]
+    lowest = found["loss_m"] + required + margin - found["surface_m"]
     available = found["available_m"]
-    return {**found, "lowest_level_m": highest, "suffices": available >= required + margin}
+    return {**found, "lowest_level_m": lowest, "suffices": available >= required + margin}
 
 
 def results(altitude_m, vapour_kpa, density_kg_m3, level_m, loss):

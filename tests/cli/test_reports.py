@@ -302,10 +302,10 @@ def test_saturation_lists_tasks_in_every_format(aec_bench: Run) -> None:
     lines = ended.out.splitlines()
     assert lines[0].split() == ["task", "verdict", "agents", "trials", "passed", "undecided"]
     assert lines[1].split() == ["civil/a", "luck", "2", "3", "33%", "1", "of", "1"]
-    assert lines[-1] == "tasks: all pass 0, none passes 0, luck 3, tells apart 0, one agent 0"
+    assert lines[-1] == "tasks: all pass 0, none passes 0, luck 6, tells apart 0, one agent 0"
     data = aec_bench("report", "saturation", "--json").json()
     assert data == aec_bench("report", "saturation", "--format", "json").json()
-    assert data["verdicts"]["luck"] == 3
+    assert data["verdicts"]["luck"] == 6
     assert data["tasks"][0] == {
         "task": "civil/a",
         "verdict": "luck",
@@ -318,7 +318,7 @@ def test_saturation_lists_tasks_in_every_format(aec_bench: Run) -> None:
     }
     markdown = aec_bench("report", "saturation", "--format", "markdown").out
     assert "| `civil/a` | luck | 2 | 3 | 33% | 1 of 1 |" in markdown
-    text = aec_bench("report", "saturation", "--format", "csv", "--task", "water/*").out
+    text = aec_bench("report", "saturation", "--format", "csv", "--task", "water/c").out
     (row,) = csv.DictReader(io.StringIO(text))
     assert list(row) == list(data["tasks"][0])
     assert (row["task"], row["trials"]) == ("water/c", "3")

@@ -318,10 +318,10 @@ def test_saturation_lists_tasks_in_every_format(aec_bench: Run) -> None:
     }
     markdown = aec_bench("report", "saturation", "--format", "markdown").out
     assert "| `civil/a` | luck | 2 | 3 | 33% | 1 of 1 |" in markdown
-    text = aec_bench("report", "saturation", "--format", "csv", "--task", "water/c").out
+    text = aec_bench("report", "saturation", "--format", "csv", "--task", "water/e").out
     (row,) = csv.DictReader(io.StringIO(text))
     assert list(row) == list(data["tasks"][0])
-    assert (row["task"], row["trials"]) == ("water/c", "3")
+    assert (row["task"], row["trials"]) == ("water/e", "3")
 
 
 def test_saturation_without_trials_says_so_and_a_wrong_format_is_one_line(

@@ -20,6 +20,7 @@ from tests.conformance.driving import PACKAGE_ROOT, DrivenBackend
 
 NAMESPACE_MODES = ("root", "no-overlay", "rootless")
 MODES = (*NAMESPACE_MODES, "rewriting")
+in_namespaces = pytest.mark.parametrize("mode", NAMESPACE_MODES, indirect=True)
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 

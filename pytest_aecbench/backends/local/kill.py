@@ -43,7 +43,6 @@ def kill_tree(root: int, *, marker: str, init: int | None = None) -> None:
     _kill_all(chosen)
     with suppress(ProcessLookupError, PermissionError):
         if init is not None:
-            os.kill(root, signal.SIGCONT)  # it stops when its child stops
             _await_end(root)
         os.killpg(root, signal.SIGKILL)  # finds some of them without /proc
 

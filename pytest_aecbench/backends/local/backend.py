@@ -24,6 +24,7 @@ from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.local.rerun import rerun_script, verifies
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
+from pytest_aecbench.backends.local.view import View
 from pytest_aecbench.backends.shared.archives import tidy
 from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.backends.shared.launch import check_workspace, missing_image
@@ -31,11 +32,12 @@ from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
 from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
+from pytest_aecbench.host.repositories import repositories
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_aecbench.settings.model import Settings
 
@@ -54,18 +56,22 @@ class LocalBackend:
     """Runs trials as subprocesses on this machine.
 
     ``mode`` says how a sandbox gets its own ``/workspace``, ``/tests``, ``/logs`` and
-    ``/solution``: in Linux namespaces, which also hide the ``hidden`` paths, or by rewriting
-    these paths in commands and scripts; ``auto`` uses namespaces if they are available.
+    ``/solution``: in Linux namespaces, or by rewriting these paths in commands and scripts;
+    ``auto`` uses namespaces if they are available. Namespaces also hide the ``hidden`` paths with
+    the repositories that contain them, and users' homes, but not the ``shown`` paths in them.
     """
 
     name = "local"
 
-    def __init__(self, mode: Mode = "auto", hidden: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, mode: Mode = "auto", hidden: Sequence[Path] = (), shown: Sequence[Path] = ()
+    ) -> None:
         if mode not in get_args(Mode):
             valid = ", ".join(map(repr, sorted(get_args(Mode))))
             raise SettingsError(f"local: mode {mode!r} is not valid; use one of {valid}")
         self._asked: Mode = mode
-        self._hidden = tuple(path.resolve() for path in hidden)
+        self._hidden = _with_repositories(hidden)
+        self._shown = tuple(shown)
         self._images: dict[str, UnbuiltImage] = {}
         self._running: Sandboxes[_Running] = Sandboxes(self.name)
         self._last: dict[str, BackendExecutionRequest] = {}  # the last request of each sandbox
@@ -74,9 +80,11 @@ class LocalBackend:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> LocalBackend:
-        """Return the backend for a run's settings, with the run's own directories hidden."""
-        hidden = (settings.tasks_root, settings.ledger_root, settings.jobs_root)
-        return cls(cast("Mode", settings.local_mode), hidden)
+        """Return the backend for a run's settings, with the whole project hidden."""
+        hidden = [settings.root, settings.tasks_root, settings.ledger_root, settings.jobs_root]
+        hidden += [settings.datasets_root, settings.templates_root, settings.seeds_root]
+        hidden += [settings.feedback_root, *filter(None, [settings.cache_calls])]
+        return cls(cast("Mode", settings.local_mode), hidden, settings.local_show)
 
     @property
     def mode(self) -> Literal["namespaces", "rewriting"]:
@@ -119,12 +127,20 @@ class LocalBackend:
             task_dir = task_dir.resolve()
             # Most are in a directory that is hidden already, and there may be thousands of them.
             if not any(task_dir.is_relative_to(path) for path in self._hidden):
-                image.task_dirs.add(task_dir)
+                image.private.update(_with_repositories([task_dir]))
         return image_ref
 
     def find_program(self, name: str) -> str | None:
         """Return where sandboxes find a program, because no image can be made that has it."""
-        return shutil.which(name, path=_search_path())
+        found = shutil.which(name, path=_search_path())
+        if found is None or self.mode != "namespaces":
+            return found
+        real = Path(found).resolve()
+        if not View(self._hidden, self._shown).shows(str(real)):
+            raise SettingsError(
+                f"local: {real} is hidden from trials; add --aec-local-show={real.parent}"
+            )
+        return found
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
         """Return the parts of the task's Dockerfile that have no effect here, one line each."""
@@ -166,7 +182,7 @@ class LocalBackend:
         return NamespaceSandbox(
             layout,
             kind,
-            hidden=(*self._hidden, *image.task_dirs),
+            View((*self._hidden, *image.private), self._shown),
             network=limits.network,
         )
 
@@ -247,6 +263,12 @@ class LocalBackend:
             kill_marked(home.name)
             remove_tree(home)
         return [home.name for home in homes]
+
+
+def _with_repositories(paths: Iterable[Path]) -> tuple[Path, ...]:
+    real = [path.resolve() for path in paths]
+    found = {*real, *(place for path in real for place in repositories(path))}
+    return tuple(sorted(found))
 
 
 def _search_path() -> str:

@@ -28,6 +28,7 @@ from pytest_aecbench.backends.local.kill import MARKER, kill_tree
 from pytest_aecbench.backends.local.launcher import SandboxProcess, start_launcher
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.mounts import Mounts
+from pytest_aecbench.backends.local.view import View
 from pytest_aecbench.backends.shared.paths import WORKSPACE, absolute
 from pytest_aecbench.backends.shared.placing import place
 from pytest_aecbench.backends.shared.processes import run
@@ -35,7 +36,7 @@ from pytest_aecbench.backends.shared.shell import bash_arguments, find_tool, res
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_aecbench.backends import BackendExecutionResult
 
@@ -73,14 +74,14 @@ class NamespaceSandbox:
         self,
         layout: Layout,
         kind: Kind,
+        view: View,
         *,
-        hidden: Iterable[Path] = (),
         network: bool = True,
     ) -> None:
         self.layout = layout
         self._kind = kind
         self._commands = itertools.count(1)
-        mounts = Mounts(layout, overlay=kind.overlay, hidden=hidden)
+        mounts = Mounts(layout, view, overlay=kind.overlay)
         fstab, setup = layout.home / "fstab", layout.home / "setup"
         fstab.write_text("".join(f"{line}\n" for line in mounts.fstab))
         setup.write_text(setup_script(mounts, fstab, network=network))
@@ -273,7 +274,7 @@ def probe() -> Kind | str:
         with tempfile.TemporaryDirectory() as workspace:
             layout = Layout.make(Path(workspace), WORKSPACE)
             try:
-                sandbox = NamespaceSandbox(layout, kind)
+                sandbox = NamespaceSandbox(layout, kind, View())
                 result = sandbox.execute(BackendExecutionRequest("true", timeout_sec=_PROBE_SEC))
                 sandbox.close()
                 if result.returncode == 0:

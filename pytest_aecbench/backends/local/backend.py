@@ -20,6 +20,7 @@ from pytest_aecbench.backends import (
 )
 from pytest_aecbench.backends.local.image import UnbuiltImage
 from pytest_aecbench.backends.local.kill import kill_marked
+from pytest_aecbench.backends.local.launcher import Launcher
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.local.rerun import rerun_script, verifies
@@ -72,6 +73,7 @@ class LocalBackend:
         self._asked: Mode = mode
         self._hidden = _with_repositories(hidden)
         self._shown = tuple(shown)
+        self._launcher = Launcher()
         self._images: dict[str, UnbuiltImage] = {}
         self._running: Sandboxes[_Running] = Sandboxes(self.name)
         self._last: dict[str, BackendExecutionRequest] = {}  # the last request of each sandbox
@@ -90,7 +92,7 @@ class LocalBackend:
     def mode(self) -> Literal["namespaces", "rewriting"]:
         """The way in which sandboxes are made here."""
         if self._asked == "auto":
-            return "rewriting" if isinstance(probe(), str) else "namespaces"
+            return "rewriting" if isinstance(probe(self._launcher), str) else "namespaces"
         return self._asked
 
     @property
@@ -108,7 +110,7 @@ class LocalBackend:
         """Raise LaunchError if no sandbox can be started."""
         if not find_tool("bash"):
             raise LaunchError("local: bash is not installed; install it to run any command")
-        if self._asked == "namespaces" and isinstance(why := probe(), str):
+        if self._asked == "namespaces" and isinstance(why := probe(self._launcher), str):
             raise SettingsError(
                 f"local: mode 'namespaces' is not available here ({why}); use 'auto' or 'rewriting'"
             )
@@ -176,13 +178,14 @@ class LocalBackend:
     def _start(
         self, layout: Layout, image: UnbuiltImage, limits: Limits
     ) -> NamespaceSandbox | RewritingSandbox:
-        kind = probe() if self.mode == "namespaces" else None
+        kind = probe(self._launcher) if self.mode == "namespaces" else None
         if not isinstance(kind, Kind):
             return RewritingSandbox(layout)
         return NamespaceSandbox(
             layout,
             kind,
             View((*self._hidden, *image.private), self._shown),
+            self._launcher,
             network=limits.network,
         )
 
@@ -251,6 +254,10 @@ class LocalBackend:
                 running.sandbox.layout.remove()
             self._running.pop(handle.handle_id, None)
             self._last.pop(handle.handle_id, None)
+
+    def close(self) -> None:
+        """End the process that starts commands; it is started again if it is needed."""
+        self._launcher.close()
 
     def concurrency(self) -> int:
         """Return how many trials at once are sensible here."""

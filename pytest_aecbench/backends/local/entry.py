@@ -47,8 +47,18 @@ KILL_ALL = ()  # the command that kills all processes of a sandbox except its fi
 _PR_SET_DUMPABLE, _PR_CAPBSET_READ, _PR_CAPBSET_DROP = 4, 23, 24
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _CAPABILITY_VERSION = 0x20080522
-_KEYCTL = {"x86_64": 250, "aarch64": 219}  # the number of the system call
-_KEYCTL_JOIN_SESSION_KEYRING = 1
+# The system calls that reach the kernel's keyrings, which no namespace keeps apart, as numbers of
+# each architecture in its audit code.
+_KEY_CALLS = {
+    0xC000003E: (248, 249, 250, 0x400000F8, 0x400000F9, 0x400000FA),  # x86-64, also its x32
+    0x40000003: (286, 287, 288),  # x86 with 32 bits
+    0xC00000B7: (217, 218, 219),  # ARM with 64 bits
+    0x40000028: (309, 310, 311),  # ARM with 32 bits
+}
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_NUMBER, _ARCHITECTURE = 0, 4  # offsets in the description of a call
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 _NO_DIRECTORY, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127  # the exit codes of env
 _MOST_DESCRIPTORS = 16
 _PAUSE_SEC = 0.0005
@@ -113,8 +123,7 @@ def _run(request: dict[str, Any], streams: Sequence[int], namespaces: Sequence[i
 
 def _drop_privileges(uid: int, gid: int) -> None:
     """Keep only what the agent's own processes have."""
-    if keyctl := _KEYCTL.get(os.uname().machine):
-        _libc.syscall(keyctl, _KEYCTL_JOIN_SESSION_KEYRING, None)  # fails on kernels without keys
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(_filter))
     number = 0
     while _libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) >= 0:
         if number not in CAPABILITIES.values():
@@ -178,8 +187,8 @@ def _wait(pid: int, *, resume: bool) -> int:
         os.kill(pid, signal.SIGCONT)
 
 
-def _prctl(option: int, argument: int) -> None:
-    _check(_libc.prctl(option, argument, 0, 0, 0))
+def _prctl(option: int, argument: int, pointer: int = 0) -> None:
+    _check(_libc.prctl(option, argument, ctypes.c_void_p(pointer), 0, 0))
 
 
 def _check(result: int) -> None:
@@ -188,7 +197,38 @@ def _check(result: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+class _Instruction(ctypes.Structure):
+    _fields_ = (
+        ("code", ctypes.c_uint16),
+        ("skip_if_true", ctypes.c_uint8),
+        ("skip_if_false", ctypes.c_uint8),
+        ("operand", ctypes.c_uint32),
+    )
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("program", ctypes.POINTER(_Instruction)))
+
+
+def _key_filter() -> _Filter:
+    """Return the filter that refuses system calls about keys."""
+    program = []
+    for architecture, numbers in _KEY_CALLS.items():
+        program += [
+            _Instruction(_LOAD, 0, 0, _ARCHITECTURE),
+            _Instruction(_JUMP_IF_EQUAL, 0, 2 * len(numbers) + 2, architecture),
+            _Instruction(_LOAD, 0, 0, _NUMBER),
+        ]
+        for number in numbers:
+            program.append(_Instruction(_JUMP_IF_EQUAL, 0, 1, number))
+            program.append(_Instruction(_RETURN, 0, 0, _REFUSE))
+        program.append(_Instruction(_RETURN, 0, 0, _ALLOW))
+    program.append(_Instruction(_RETURN, 0, 0, _ALLOW))
+    return _Filter(len(program), (_Instruction * len(program))(*program))
+
+
 _libc = ctypes.CDLL(None, use_errno=True)
+_filter = _key_filter()
 
 if __name__ == "__main__":
     main()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
+import io
 import json
 import os
 import select
@@ -12,7 +11,8 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
+import weakref
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -20,22 +20,28 @@ from pytest_aecbench.backends.shared.shell import tool_env
 from pytest_aecbench.errors import BackendError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["SandboxProcess", "start_launcher"]
+__all__ = ["Launcher"]
 
 _ENTRY = Path(__file__).with_name("entry.py")
 _LONGEST_ANSWER = 4096
-_lock = threading.Lock()
 
 
-class SandboxProcess:
-    """A process that has entered a sandbox's ``namespaces`` and waits for a command there.
+class Launcher:
+    """The program ``entry``, which is started when it is needed, and again if it was killed."""
 
-    It has those parts of ``subprocess.Popen`` that ``shared.processes.run`` needs.
-    """
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: socket.socket | None = None
+        self._stop: Callable[[], object] | None = None
 
-    def __init__(
+    def start(self) -> None:
+        """Start the program ahead of the first command, unless it runs."""
+        with self._lock:
+            self._connect()
+
+    def launch(
         self,
         argv: Sequence[str],
         *,
@@ -46,29 +52,81 @@ class SandboxProcess:
         stdin: IO[bytes] | int,
         stdout: int,
         stderr: int,
-    ) -> None:
-        self.returncode: int | None = None
+    ) -> SandboxProcess:
+        """Start a command in the namespaces of a sandbox; the rest is as for ``Popen``."""
         request = {"argv": argv, "env": dict(env), "cwd": cwd, "ids": ids}
-        answer, answering = os.pipe()
-        self._answer = os.fdopen(answer, "rb", buffering=0)
         with ExitStack() as ours:
-            ours.callback(os.close, answering)
+            if stdin == subprocess.DEVNULL:
+                stdin = ours.enter_context(Path(os.devnull).open("rb"))
+            streams = [stdin if isinstance(stdin, int) else stdin.fileno(), stdout, stderr]
             written = ours.enter_context(os.fdopen(os.memfd_create("request"), "wb", buffering=0))
             written.write(json.dumps(request).encode())
             written.seek(0)
-            if stdin == subprocess.DEVNULL:
-                stdin = ours.enter_context(Path(os.devnull).open("rb"))
-            given = stdin if isinstance(stdin, int) else stdin.fileno()
-            _send([answering, written.fileno(), given, stdout, stderr, *namespaces])
-        line = self._answer.readline()
-        if not line:
-            raise BackendError("local: no command can be started; the launcher has ended")
-        self.pid = int(line)
+            for _ in range(2):
+                answer = self._ask([written.fileno(), *streams, *namespaces])
+                if pid := answer.readline():
+                    return SandboxProcess(int(pid), answer)
+                answer.close()
+                self.close()  # it was killed, and has not started anything if it did not answer
+        raise BackendError("local: no command can be started; the launcher ended at once")
+
+    def _ask(self, descriptors: list[int]) -> io.FileIO:
+        """Send a request; return the stream of its answer."""
+        reading, writing = os.pipe()
+        with self._lock, suppress(ConnectionError):
+            socket.send_fds(self._connect(), [b"\0"], [writing, *descriptors])
+        os.close(writing)
+        return io.FileIO(reading)
+
+    def _connect(self) -> socket.socket:
+        if self._requests is not None:
+            return self._requests
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # A process that has changed its user may not reach its interpreter by name.
+        reached = os.access(sys.executable, os.X_OK)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_ENTRY)],
+                executable=sys.executable if reached else "/proc/self/exe",
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=tool_env(),
+                start_new_session=True,
+            )
+        self._stop = weakref.finalize(self, _stop, self._requests, process)
+        return self._requests
+
+    def close(self) -> None:
+        """End the program; commands that it has started go on."""
+        with self._lock:
+            if self._stop is not None:
+                self._stop()
+            self._requests = self._stop = None
+
+
+def _stop(requests: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    requests.close()
+    process.kill()
+    process.wait()
+
+
+class SandboxProcess:
+    """A process that has entered a sandbox's namespaces and waits for a command there.
+
+    It has those parts of ``subprocess.Popen`` that ``shared.processes.run`` needs.
+    """
+
+    def __init__(self, pid: int, answer: io.FileIO) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._answer = answer
 
     def poll(self) -> int | None:
         """Return the command's exit code, or None while it runs."""
-        if self.returncode is None and select.select([self._answer], [], [], 0)[0]:
-            self._read_end()
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
         return self.returncode
 
     def wait(self, timeout: float) -> int | None:
@@ -76,53 +134,9 @@ class SandboxProcess:
         if self.returncode is None:
             if not select.select([self._answer], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("command", timeout)
-            self._read_end()
+            with self._answer:
+                how, _, what = os.fsdecode(self._answer.read(_LONGEST_ANSWER) or b"").partition(" ")
+            self.returncode = int(what) if how == "exited" else -signal.SIGKILL
+            if how == "failed":
+                raise BackendError(f"command: cannot be started; {what}")
         return self.returncode
-
-    def _read_end(self) -> None:
-        with self._answer:
-            how, _, what = os.fsdecode(self._answer.read(_LONGEST_ANSWER)).partition(" ")
-        self.returncode = int(what) if how == "exited" else -signal.SIGKILL
-        if how == "failed":
-            raise BackendError(f"command: cannot be started; {what}")
-
-
-def start_launcher() -> None:
-    """Start the launcher unless it runs, so that the first command does not wait for it."""
-    with _lock:
-        _launcher()
-
-
-def _send(descriptors: list[int]) -> None:
-    with _lock:
-        try:
-            socket.send_fds(_launcher(), [b"\0"], descriptors)
-        except ConnectionError:  # it was killed
-            _launcher.cache_clear()
-            socket.send_fds(_launcher(), [b"\0"], descriptors)
-
-
-@functools.cache
-def _launcher() -> socket.socket:
-    """Return the socket of a new launcher, which ends when the socket is closed."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    # A process that has changed its user may not reach its interpreter by name.
-    reached = os.access(sys.executable, os.X_OK)
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_ENTRY)],
-            executable=sys.executable if reached else "/proc/self/exe",
-            stdin=theirs.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env=tool_env(),
-            start_new_session=True,
-        )
-    atexit.register(_stop, ours, process)
-    return ours
-
-
-def _stop(requests: socket.socket, process: subprocess.Popen[bytes]) -> None:
-    requests.close()
-    process.wait()

@@ -25,7 +25,6 @@ from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.backends.local.entry import CAPABILITIES, KILL_ALL
 from pytest_aecbench.backends.local.init import FirstProcess, mounting_script, setup_script
 from pytest_aecbench.backends.local.kill import MARKER, kill_tree
-from pytest_aecbench.backends.local.launcher import SandboxProcess, start_launcher
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.mounts import Mounts
 from pytest_aecbench.backends.local.view import View
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.backends.local.launcher import Launcher, SandboxProcess
 
 __all__ = ["Kind", "NamespaceSandbox", "probe"]
 
@@ -75,11 +75,13 @@ class NamespaceSandbox:
         layout: Layout,
         kind: Kind,
         view: View,
+        launcher: Launcher,
         *,
         network: bool = True,
     ) -> None:
         self.layout = layout
         self._kind = kind
+        self._launcher = launcher
         self._commands = itertools.count(1)
         mounts = Mounts(layout, view, overlay=kind.overlay)
         fstab, setup = layout.home / "fstab", layout.home / "setup"
@@ -91,7 +93,7 @@ class NamespaceSandbox:
         argv = [_tool("unshare"), *(_NAMESPACES[space] for space in spaces), "--fork"]
         argv += ["--kill-child", *(["--map-root-user"] if kind.user_namespace else [])]
         self._unshare = [*argv, _tool("bash")]
-        start_launcher()
+        launcher.start()
         self._first = FirstProcess([*self._unshare, str(setup)], layout.home / "setup.log")
         self._namespaces: list[int] = []
         try:
@@ -173,7 +175,7 @@ class NamespaceSandbox:
     def _starting(self, cwd: str, ids: tuple[int, int] = (0, 0)) -> Callable[..., SandboxProcess]:
         def start(argv: list[str], **given: Any) -> SandboxProcess:
             given |= {"cwd": cwd, "ids": ids}
-            return SandboxProcess(argv, namespaces=self._namespaces, **given)
+            return self._launcher.launch(argv, namespaces=self._namespaces, **given)
 
         return start
 
@@ -262,9 +264,17 @@ def _tool(name: str) -> str:
     return find_tool(name) or name
 
 
-@functools.cache
-def probe() -> Kind | str:
+def probe(launcher: Launcher) -> Kind | str:
     """Return how sandboxes can be made here, or why they cannot, after starting one."""
+    if not _probed:
+        _probed.append(_probe(launcher))
+    return _probed[0]
+
+
+_probed: list[Kind | str] = []  # it does not change, and takes a while to find out
+
+
+def _probe(launcher: Launcher) -> Kind | str:
     missing = [name for name in _TOOLS if not find_tool(name)]
     if sys.platform != "linux" or missing:
         return f"{', '.join(missing)} not installed" if missing else "this is not Linux"
@@ -274,7 +284,7 @@ def probe() -> Kind | str:
         with tempfile.TemporaryDirectory() as workspace:
             layout = Layout.make(Path(workspace), WORKSPACE)
             try:
-                sandbox = NamespaceSandbox(layout, kind, View())
+                sandbox = NamespaceSandbox(layout, kind, View(), launcher)
                 result = sandbox.execute(BackendExecutionRequest("true", timeout_sec=_PROBE_SEC))
                 sandbox.close()
                 if result.returncode == 0:

@@ -7,6 +7,7 @@ import os
 import platform
 import shlex
 import socket
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -278,6 +279,13 @@ def test_devices_and_control_groups_of_the_host_are_not_there(box: Box) -> None:
     assert box.output("ls -A /dev/pts /sys/fs/cgroup") == "/dev/pts:\nptmx\n\n/sys/fs/cgroup:\n"
 
 
+@pytest.mark.parametrize("mode", ["root"], indirect=True)
+def test_devices_elsewhere_cannot_be_opened(launch_with: LaunchWith, place: Path) -> None:
+    os.mknod(place / "zero", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    box = launch_with()
+    assert "Permission denied" in box.run(f"head -c 1 {place}/zero").stderr
+
+
 @pytest.mark.parametrize("mode", ["no-overlay", "rootless"], indirect=True)
 def test_nothing_of_the_host_can_be_written_without_an_overlay(box: Box) -> None:
     own = "dev|home|logs|proc|root|run|solution|sys|tests|tmp|var/tmp|workspace"
@@ -294,6 +302,13 @@ def test_another_sandbox_cannot_be_reached(workshop: Workshop, box: Box) -> None
         f"cat {other.home()}/*/x {other.workspace_dir}/x /tmp/x; cat /proc/*/cmdline | grep sleep"
     )
     assert found.stdout == ""
+
+
+def test_programs_of_an_agent_do_not_run_with_the_rights_of_their_owner(box: Box) -> None:
+    box.output("cp /bin/true own; chmod 4755 own; cp /bin/true group; chmod 2755 group")
+    workspace = box.collect().workspace
+    for name in ("own", "group"):
+        assert (workspace / name).stat().st_mode & 0o7777 == 0o755
 
 
 # What is not a file
@@ -324,6 +339,12 @@ def test_abstract_sockets_can_be_reached_only_with_the_network(
         server.listen()
         box = workshop.launch(limits=Limits(network=network))
         assert box.output(python(CONNECT, name)) == (f"reached {name}\n" if network else "")
+
+
+@in_namespaces
+def test_packets_of_the_host_cannot_be_read(box: Box) -> None:
+    listen = "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3)"
+    assert "PermissionError" in box.run(python(listen)).stderr
 
 
 @in_namespaces

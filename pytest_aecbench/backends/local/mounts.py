@@ -85,14 +85,15 @@ class Mounts:
 
     def _show_changeable(self, path: str, locked: str = "") -> None:
         # Stays visible if the overlay on it fails.
-        self._add(path, path, "none", f"bind,ro{locked}")
+        self._add(path, path, "none", f"bind,ro,nodev{locked}")
         if is_directory(path) and not re.search(r"[,:\\]", path):
             self._overlay(path)
 
     def _overlay(self, path: str) -> None:
         upper, work = (self.scratch / f"{name}-{len(self.made)}" for name in ("upper", "work"))
         self.made += [upper, work]
-        self._add("overlay", path, "overlay", f"lowerdir={path},upperdir={upper},workdir={work}")
+        layers = f"lowerdir={path},upperdir={upper},workdir={work}"
+        self._add("overlay", path, "overlay", f"nodev,{layers}")
 
     def _mount_kernel(self, *, overlay: bool) -> None:
         """Mount the kernel's file systems as in containers."""
@@ -150,7 +151,7 @@ class Mounts:
     def _bind_read_only(self, path: str, how: str = "rbind") -> None:
         holders = [m for m in self._host if path == m.path or is_below(path, [m.path])]
         locked = max(holders, key=lambda mount: len(mount.path)).locked if holders else ""
-        self._add(path, path, "none", f"{how},ro{locked}")
+        self._add(path, path, "none", f"{how},ro,nodev{locked}")
 
     def _further_mounts(self) -> list[_HostMount]:
         """Return the host's mounts except its root and those that the sandbox replaces."""
@@ -189,8 +190,8 @@ class _HostMount(NamedTuple):
 
     @property
     def locked(self) -> str:
-        """The options that a bind in a user namespace has to keep."""
-        return "".join(f",{o}" for o in ("nodev", "noexec", "nosuid") if o in self.options)
+        """The options, apart from nodev, that a bind in a user namespace has to keep."""
+        return "".join(f",{o}" for o in ("noexec", "nosuid") if o in self.options)
 
 
 def _host_mounts() -> list[_HostMount]:

@@ -71,7 +71,7 @@ class View:
         Such a link is hidden too, but paths that lead through it have to work.
         """
         name = "/"
-        for part in Path(path).parts[1:]:
+        for part in Path(os.path.normpath(path)).parts[1:]:
             above, name = name, f"{name.rstrip('/')}/{part}"
             if self.shows(above):
                 name = os.path.realpath(name)

@@ -28,7 +28,8 @@ def repositories(path: Path) -> Iterator[Path]:
         if common.name == ".git":
             yield common.parent
         for linked in common.glob("worktrees/*/gitdir"):
-            if place := _pointer(linked, linked.parent):
+            place = _pointer(linked, linked.parent)
+            if place and place.exists():
                 yield place.parent
         for line in _lines(common / "objects/info/alternates"):
             yield common / "objects" / line

@@ -73,6 +73,7 @@ class LocalBackend:
         self._asked: Mode = mode
         self._hidden = _with_repositories(hidden)
         self._shown = tuple(shown)
+        self._views: dict[frozenset[Path], View] = {}
         self._launcher = Launcher()
         self._images: dict[str, UnbuiltImage] = {}
         self._running: Sandboxes[_Running] = Sandboxes(self.name)
@@ -138,7 +139,7 @@ class LocalBackend:
         if found is None or self.mode != "namespaces":
             return found
         real = Path(found).resolve()
-        if not View(self._hidden, self._shown).shows(str(real)):
+        if not self._view().shows(str(real)):
             raise SettingsError(
                 f"local: {real} is hidden from trials; add --aec-local-show={real.parent}"
             )
@@ -184,10 +185,17 @@ class LocalBackend:
         return NamespaceSandbox(
             layout,
             kind,
-            View((*self._hidden, *image.private), self._shown),
+            self._view(image.private),
             self._launcher,
             network=limits.network,
         )
+
+    def _view(self, private: Iterable[Path] = ()) -> View:
+        """Return what sandboxes see; it is the same for most of them."""
+        hidden = frozenset((*self._hidden, *private))
+        if hidden not in self._views:
+            self._views[hidden] = View(hidden, self._shown)
+        return self._views[hidden]
 
     def execute_trial(
         self, *, handle: TrialHandle, request: BackendExecutionRequest

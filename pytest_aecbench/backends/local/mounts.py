@@ -164,24 +164,31 @@ class Mounts:
     def _hide(self, path: str) -> None:
         """Cover a path, with places for what is to be mounted in it."""
         inner = [place for place in (*self._view.rules, *self._own) if is_below(place, [path])]
+        files = [place for place in inner if place not in self._own and not is_directory(place)]
         mode = self._view.writable.get(path)
-        if mode and all(place in self._own or is_directory(place) for place in inner):
-            self._add("tmpfs", path, "tmpfs", f"mode={mode}")
+        if not mode and not inner:  # all can share one cover, because none can change it
+            self._bind(self._empty(is_file=_is_file(path)), path, "bind,ro")
+        elif not files:
+            self._add("tmpfs", path, "tmpfs", f"mode={mode or '755'}")
             self.apart.append((Path(f"{self.root}{path}"), Path(path)))
-            return
-        cover = self.home / f"cover-{len(self.fstab)}"
-        if os.path.lexists(path) and not is_directory(path):
-            cover.touch(0o444)
-        else:
-            for place in (path, *inner):
+        else:  # mount makes directories where they are missing, but not files
+            cover = self.home / f"cover-{len(self.fstab)}"
+            for place in inner:
                 point = cover / Path(place).relative_to(path)
-                if place == path or place in self._own or is_directory(place):
-                    point.mkdir(parents=True, exist_ok=True)
-                elif os.path.lexists(place):
-                    point.parent.mkdir(parents=True, exist_ok=True)
+                directory = point.parent if place in files else point
+                directory.mkdir(parents=True, exist_ok=True)
+                if place in files:
                     point.touch()
             cover.chmod(int(mode or "755", 8))
-        self._bind(cover, path, "bind" if mode else "bind,ro")
+            self._bind(cover, path, "bind")
+
+    def _empty(self, *, is_file: bool) -> Path:
+        """Return an empty file or directory."""
+        path = self.home / ("empty-file" if is_file else "empty")
+        if not path.exists():
+            path.touch() if is_file else path.mkdir()
+            path.chmod(0o444 if is_file else 0o755)
+        return path
 
 
 class _HostMount(NamedTuple):
@@ -202,6 +209,10 @@ def _host_mounts() -> list[_HostMount]:
             path = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields[4])
             mounts[path] = _HostMount(path, frozenset(fields[5].split(",")))
     return [mounts[path] for path in sorted(mounts)]
+
+
+def _is_file(path: str) -> bool:
+    return os.path.lexists(path) and not is_directory(path)
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:

@@ -21,6 +21,7 @@ _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (places to mount, not to write 
 _SERVICES = "/run"  # sockets of the host's services
 _HOMES = ("/home", "/root")
 _DISKS = ("/media", "/mnt")
+_SYSTEM = ("/", "/etc", "/opt", "/usr", "/var")
 _PARTS_OF_A_PREFIX = ("bin", "include", "lib", "lib64", "pyvenv.cfg", "share")
 
 
@@ -87,12 +88,12 @@ class View:
 
 def _homes() -> set[str]:
     """Return the directories with users' files."""
-    own = [str(Path("~").expanduser())]
+    own = [os.environ.get("HOME") or "/"]
     with suppress(KeyError):
         own.append(pwd.getpwuid(os.geteuid()).pw_dir)
     real = {os.path.realpath(path) for path in (*_HOMES, *own) if is_directory(path)}
-    system = {"/", *KERNEL, *map(os.path.realpath, _programs())}  # homes of services
-    return {path for path in real - system if not is_below(path, real)}
+    real -= {*_SYSTEM, *KERNEL, *map(os.path.realpath, _programs())}  # homes of services
+    return {path for path in real if not is_below(path, real)}
 
 
 def _programs() -> list[str]:

@@ -57,6 +57,7 @@ class Settings:
     follow: bool
     prices: Mapping[str, Price]
     local_mode: str
+    local_show: tuple[Path, ...]
     timeout_override_sec: float | None
     memory_mb: int | None
     cpus: float | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.spec import pinned_script
@@ -17,7 +18,6 @@ from pytest_aecbench.tasks.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 __all__ = ["find_experiment", "resolve"]
 
@@ -73,8 +73,19 @@ def _settle(row: Setting, root: Path, given: Mapping[str, tuple[object, str]]) -
         return root / str(value)
     if row.check == "choice":
         return choice(value, where, row.choices)
+    if row.check == "existing":
+        assert isinstance(value, (list, tuple))
+        return tuple(_existing(root, str(path), where) for path in value)
     assert row.check is not None
     return CHECKS[row.check](value, where)
+
+
+def _existing(root: Path, path: str, where: str) -> Path:
+    """Return a path from the project's root that exists."""
+    found = root / Path(path).expanduser()
+    if not path or not found.exists():
+        raise SettingsError(f"{where}: {path!r} does not exist; name a file or a directory")
+    return found
 
 
 def _check_company(given: Mapping[str, tuple[object, str]]) -> None:

@@ -263,6 +263,17 @@ TABLE = (
         ini="string",
     ),
     Setting(
+        "local_show",
+        "a file or directory that trials of the local backend may read although it is in the "
+        "project, its repository or a home, which are hidden; repeat for several",
+        "existing",
+        (),
+        option="--aec-local-show",
+        metavar="PATH",
+        repeats=True,
+        ini="linelist",
+    ),
+    Setting(
         "threshold",
         "the reward from 0 to 1 that passes, instead of each task's own metadata.pass_threshold",
         "share",

@@ -20,6 +20,7 @@ from tests.conformance.driving import PACKAGE_ROOT, DrivenBackend
 
 NAMESPACE_MODES = ("root", "no-overlay", "rootless")
 MODES = (*NAMESPACE_MODES, "rewriting")
+in_namespaces = pytest.mark.parametrize("mode", NAMESPACE_MODES, indirect=True)
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
@@ -30,24 +31,26 @@ def make_backend(
     mode: str,
     hidden: tuple[Path, ...] = (),
     *,
+    shown: tuple[Path, ...] = (),
     prefix: tuple[str, ...] = (),
     env: Mapping[str, str] | None = None,
+    python: str | None = None,
 ) -> AnyBackend:
     """Return a backend in one of `MODES`; it is driven where another process is called for."""
     root = os.geteuid() == 0
     if mode == "root" and not root:
         pytest.skip("this user is not root")
-    python = sys.executable
     if mode == "no-overlay":  # root of a user namespace may mount, but no overlay on the host
         prefix = ("unshare", "--user", "--map-root-user", *prefix)
     elif mode == "rootless" and root:
-        prefix, python = (*AS_NOBODY, *prefix), python_for_nobody()
+        prefix, python = (*AS_NOBODY, *prefix), python or python_for_nobody()
     asked = "rewriting" if mode == "rewriting" else "namespaces"
     backend: AnyBackend
     if prefix or env:
-        backend = DrivenBackend(asked, hidden, prefix=prefix, python=python, env=env)
+        python = python or sys.executable
+        backend = DrivenBackend(asked, hidden, shown, prefix=prefix, python=python, env=env)
     else:
-        backend = LocalBackend("rewriting" if mode == "rewriting" else "namespaces", hidden)
+        backend = LocalBackend("rewriting" if mode == "rewriting" else "namespaces", hidden, shown)
     try:
         backend.preflight()
     except SettingsError as error:

@@ -1,7 +1,8 @@
-"""What the tests of the Docker backend and of the vendors' work with."""
+"""What the tests of the backends work with."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.backends.local import LocalBackend
+from pytest_aecbench.host.homes import remove_tree
 from pytest_aecbench.testing import RunningSandbox
+from tests.conformance.boxes import MODES, AnyBackend, Box, Workshop, make_backend
+from tests.conformance.driving import DrivenBackend
 from tests.project import Project
 from tests.standins.executor import Executor
 from tests.tasks import write_tree
@@ -28,6 +32,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         about_images = getattr(cls, "about_images", (test,))
         if test not in about_images or test in getattr(cls, "left_to_night", ()):
             item.add_marker(pytest.mark.nightly)
+
+
+@pytest.fixture(scope="module", params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def backend(mode: str) -> Iterator[AnyBackend]:
+    made = make_backend(mode)
+    yield made
+    if isinstance(made, DrivenBackend):
+        made.close()
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="aec-local-"))  # tmp_path is for its owner alone
+    path.chmod(0o755)
+    yield path
+    remove_tree(path)
+
+
+@pytest.fixture
+def workshop(mode: str, backend: AnyBackend, directory: Path) -> Iterator[Workshop]:
+    made = Workshop(mode, backend, directory)
+    yield made
+    for box in made.boxes:
+        box.teardown()
+
+
+@pytest.fixture
+def box(workshop: Workshop) -> Box:
+    return workshop.launch()
 
 
 @pytest.fixture(scope="session")

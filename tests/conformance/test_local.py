@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,19 +26,16 @@ from pytest_aecbench.errors import (
     SettingsError,
     TransferError,
 )
-from pytest_aecbench.host.homes import remove_tree
 from tests.conformance.boxes import (
-    MODES,
-    NAMESPACE_MODES,
     NOBODY,
     AnyBackend,
     Box,
     Workshop,
+    in_namespaces,
     make_backend,
 )
 from tests.conformance.driving import DrivenBackend, eight_at_once
 
-in_namespaces = pytest.mark.parametrize("mode", NAMESPACE_MODES, indirect=True)
 with_overlay = pytest.mark.parametrize("mode", ["root"], indirect=True)
 without_overlay = pytest.mark.parametrize("mode", ["no-overlay", "rootless"], indirect=True)
 in_rewriting = pytest.mark.parametrize("mode", ["rewriting"], indirect=True)
@@ -55,40 +51,6 @@ STRAYS = {
 }
 
 DEEP_TREE = "python3 -c \"import os; [(os.mkdir('deep'), os.chdir('deep')) for _ in range(1500)]\""
-
-
-@pytest.fixture(scope="module", params=MODES)
-def mode(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def backend(mode: str) -> Iterator[AnyBackend]:
-    made = make_backend(mode)
-    yield made
-    if isinstance(made, DrivenBackend):
-        made.close()
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="aec-local-"))  # tmp_path is for its owner alone
-    path.chmod(0o755)
-    yield path
-    remove_tree(path)
-
-
-@pytest.fixture
-def workshop(mode: str, backend: AnyBackend, directory: Path) -> Iterator[Workshop]:
-    made = Workshop(mode, backend, directory)
-    yield made
-    for box in made.boxes:
-        box.teardown()
-
-
-@pytest.fixture
-def box(workshop: Workshop) -> Box:
-    return workshop.launch()
 
 
 @pytest.fixture
@@ -755,9 +717,10 @@ def test_nothing_of_the_host_is_reached_by_climbing_out(box: Box) -> None:
 @with_overlay
 def test_replaced_tools_never_run_with_more_than_the_sandbox_has(box: Box) -> None:
     before = box.output("grep CapEff /proc/self/status")
-    fake = "#!/bin/bash\ngrep CapEff /proc/self/status >> /workspace/seen\nexec /usr/bin/true\n"
+    fake = "#!/bin/dash\ngrep CapEff /proc/self/status >> /workspace/seen\nexec /usr/bin/true\n"
     box.output(f"printf '{fake}' > /tmp/fake; chmod 755 /tmp/fake")
-    box.output("for t in setpriv nsenter unshare mount env; do cp /tmp/fake $(command -v $t); done")
+    tools = "setpriv nsenter unshare mount env bash"
+    box.output(f"for t in {tools}; do cp --remove-destination /tmp/fake $(command -v $t); done")
     box.run("true")
     seen = (box.workspace_dir / "seen").read_text()
     assert set(seen.splitlines()) == {before.strip()}

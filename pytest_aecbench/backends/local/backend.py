@@ -20,10 +20,12 @@ from pytest_aecbench.backends import (
 )
 from pytest_aecbench.backends.local.image import UnbuiltImage
 from pytest_aecbench.backends.local.kill import kill_marked
+from pytest_aecbench.backends.local.launcher import Launcher
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
 from pytest_aecbench.backends.local.rerun import rerun_script, verifies
 from pytest_aecbench.backends.local.rewriting import RewritingSandbox
+from pytest_aecbench.backends.local.view import View
 from pytest_aecbench.backends.shared.archives import tidy
 from pytest_aecbench.backends.shared.environment import read_environment
 from pytest_aecbench.backends.shared.launch import check_workspace, missing_image
@@ -31,11 +33,12 @@ from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
 from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
+from pytest_aecbench.host.repositories import repositories
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_aecbench.settings.model import Settings
 
@@ -54,18 +57,24 @@ class LocalBackend:
     """Runs trials as subprocesses on this machine.
 
     ``mode`` says how a sandbox gets its own ``/workspace``, ``/tests``, ``/logs`` and
-    ``/solution``: in Linux namespaces, which also hide the ``hidden`` paths, or by rewriting
-    these paths in commands and scripts; ``auto`` uses namespaces if they are available.
+    ``/solution``: in Linux namespaces, or by rewriting these paths in commands and scripts;
+    ``auto`` uses namespaces if they are available. Namespaces also hide the ``hidden`` paths with
+    the repositories that contain them, and users' homes, but not the ``shown`` paths in them.
     """
 
     name = "local"
 
-    def __init__(self, mode: Mode = "auto", hidden: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, mode: Mode = "auto", hidden: Sequence[Path] = (), shown: Sequence[Path] = ()
+    ) -> None:
         if mode not in get_args(Mode):
             valid = ", ".join(map(repr, sorted(get_args(Mode))))
             raise SettingsError(f"local: mode {mode!r} is not valid; use one of {valid}")
         self._asked: Mode = mode
-        self._hidden = tuple(path.resolve() for path in hidden)
+        self._hidden = _with_repositories(hidden)
+        self._shown = tuple(shown)
+        self._views: dict[frozenset[Path], View] = {}
+        self._launcher = Launcher()
         self._images: dict[str, UnbuiltImage] = {}
         self._running: Sandboxes[_Running] = Sandboxes(self.name)
         self._last: dict[str, BackendExecutionRequest] = {}  # the last request of each sandbox
@@ -74,15 +83,17 @@ class LocalBackend:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> LocalBackend:
-        """Return the backend for a run's settings, with the run's own directories hidden."""
-        hidden = (settings.tasks_root, settings.ledger_root, settings.jobs_root)
-        return cls(cast("Mode", settings.local_mode), hidden)
+        """Return the backend for a run's settings, with the whole project hidden."""
+        hidden = [settings.root, settings.tasks_root, settings.ledger_root, settings.jobs_root]
+        hidden += [settings.datasets_root, settings.templates_root, settings.seeds_root]
+        hidden += [settings.feedback_root, *filter(None, [settings.cache_calls])]
+        return cls(cast("Mode", settings.local_mode), hidden, settings.local_show)
 
     @property
     def mode(self) -> Literal["namespaces", "rewriting"]:
         """The way in which sandboxes are made here."""
         if self._asked == "auto":
-            return "rewriting" if isinstance(probe(), str) else "namespaces"
+            return "rewriting" if isinstance(probe(self._launcher), str) else "namespaces"
         return self._asked
 
     @property
@@ -100,7 +111,7 @@ class LocalBackend:
         """Raise LaunchError if no sandbox can be started."""
         if not find_tool("bash"):
             raise LaunchError("local: bash is not installed; install it to run any command")
-        if self._asked == "namespaces" and isinstance(why := probe(), str):
+        if self._asked == "namespaces" and isinstance(why := probe(self._launcher), str):
             raise SettingsError(
                 f"local: mode 'namespaces' is not available here ({why}); use 'auto' or 'rewriting'"
             )
@@ -119,12 +130,20 @@ class LocalBackend:
             task_dir = task_dir.resolve()
             # Most are in a directory that is hidden already, and there may be thousands of them.
             if not any(task_dir.is_relative_to(path) for path in self._hidden):
-                image.task_dirs.add(task_dir)
+                image.private.update(_with_repositories([task_dir]))
         return image_ref
 
     def find_program(self, name: str) -> str | None:
         """Return where sandboxes find a program, because no image can be made that has it."""
-        return shutil.which(name, path=_search_path())
+        found = shutil.which(name, path=_search_path())
+        if found is None or self.mode != "namespaces":
+            return found
+        real = Path(found).resolve()
+        if not self._view().shows(str(real)):
+            raise SettingsError(
+                f"local: {real} is hidden from trials; add --aec-local-show={real.parent}"
+            )
+        return found
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
         """Return the parts of the task's Dockerfile that have no effect here, one line each."""
@@ -160,15 +179,23 @@ class LocalBackend:
     def _start(
         self, layout: Layout, image: UnbuiltImage, limits: Limits
     ) -> NamespaceSandbox | RewritingSandbox:
-        kind = probe() if self.mode == "namespaces" else None
+        kind = probe(self._launcher) if self.mode == "namespaces" else None
         if not isinstance(kind, Kind):
             return RewritingSandbox(layout)
         return NamespaceSandbox(
             layout,
             kind,
-            hidden=(*self._hidden, *image.task_dirs),
+            self._view(image.private),
+            self._launcher,
             network=limits.network,
         )
+
+    def _view(self, private: Iterable[Path] = ()) -> View:
+        """Return what sandboxes see; it is the same for most of them."""
+        hidden = frozenset((*self._hidden, *private))
+        if hidden not in self._views:
+            self._views[hidden] = View(hidden, self._shown)
+        return self._views[hidden]
 
     def execute_trial(
         self, *, handle: TrialHandle, request: BackendExecutionRequest
@@ -236,6 +263,10 @@ class LocalBackend:
             self._running.pop(handle.handle_id, None)
             self._last.pop(handle.handle_id, None)
 
+    def close(self) -> None:
+        """End the process that starts commands; it is started again if it is needed."""
+        self._launcher.close()
+
     def concurrency(self) -> int:
         """Return how many trials at once are sensible here."""
         return cores()
@@ -247,6 +278,12 @@ class LocalBackend:
             kill_marked(home.name)
             remove_tree(home)
         return [home.name for home in homes]
+
+
+def _with_repositories(paths: Iterable[Path]) -> tuple[Path, ...]:
+    real = [path.resolve() for path in paths]
+    found = {*real, *(place for path in real for place in repositories(path))}
+    return tuple(sorted(found))
 
 
 def _search_path() -> str:

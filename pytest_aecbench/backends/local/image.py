@@ -32,14 +32,14 @@ _SYSTEM_TREES += ["/usr/bin", "/usr/lib", "/usr/local/bin", "/usr/local/lib", "/
 class UnbuiltImage:
     """A sandbox's initial state; ``notes`` lists the parts of the Dockerfile without effect.
 
-    ``task_dirs`` are the tasks with this same environment.
+    ``private`` are the directories of tasks with this same environment.
     """
 
     workdir: PurePosixPath
     env: Mapping[str, str]
     copies: tuple[Copy, ...]
     notes: tuple[str, ...]
-    task_dirs: set[Path] = field(default_factory=set)
+    private: set[Path] = field(default_factory=set)
 
     @classmethod
     def read(

@@ -39,7 +39,8 @@ def setup_script(mounts: Mounts, fstab: Path, *, network: bool) -> str:
         "exec >/dev/null 2>&1",
         "read -r && exit",  # asked to end; a read with a time limit would leave zombies
         "kill -9 -1",  # the process that held the pipe is dead, so clean up in its place
-        f"umount -l {_quote(mounts.scratch)}",
+        "umount -n -c -l /..",  # the sandbox's root, because some of its mounts are in the home
+        f"umount -n -l {_quote(mounts.scratch)}",
         f"rm -rf {_quote(mounts.home)}",
     ]
     return "\n".join(lines)
@@ -61,10 +62,12 @@ def mounting_script(mounts: Mounts, fstab: Path, *, network: bool) -> str:
         lines.append(f"cp -dR --preserve=mode {_quote(*paths, directory)}")
     checks = {f"{_quote(here)} -ef {_quote(there)}": str(there) for here, there in mounts.same}
     checks |= {
+        f"! {_quote(here)} -ef {_quote(there)}": f"over {there}" for here, there in mounts.apart
+    }
+    checks |= {
         f"-x {_quote(root)}$BASH": "the host's files",
         f"-c {_quote(root / 'dev/null')}": "/dev",
         "$inside == 1": "/proc",
-        f"! {_quote(root / 'tmp')} -ef /tmp": "a /tmp of its own",
     }
     lines.append(f"read -r inside _ <{_quote(root / 'proc/self/stat')}")
     for check, what in checks.items():

@@ -43,7 +43,6 @@ def kill_tree(root: int, *, marker: str, init: int | None = None) -> None:
     _kill_all(chosen)
     with suppress(ProcessLookupError, PermissionError):
         if init is not None:
-            os.kill(root, signal.SIGCONT)  # it stops when its child stops
             _await_end(root)
         os.killpg(root, signal.SIGKILL)  # finds some of them without /proc
 
@@ -69,7 +68,8 @@ def _kill_all(chosen: Callable[[], set[int]]) -> None:
     """Kill until no process is left, because one may fork meanwhile."""
     give_up = time.monotonic() + _GIVE_UP_SEC
     while time.monotonic() < give_up and (pids := chosen()):
-        for pid in pids:
+        # Mostly parents first, because a shell says of a child that it was killed.
+        for pid in sorted(pids):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from pytest_aecbench.backends.local.view import KERNEL, is_below, is_directory
 
+if TYPE_CHECKING:
     from pytest_aecbench.backends.local.layout import Layout
+    from pytest_aecbench.backends.local.view import View
 
 __all__ = ["Mounts"]
 
-_KERNEL = ("/dev", "/proc", "/sys")
 _DEVICES = ("full", "null", "random", "tty", "urandom", "zero")
 _DEVICE_LINKS = {
     "fd": "/proc/self/fd",
@@ -30,17 +27,17 @@ _DEVICE_LINKS = {
 # Files through which root could change the whole machine, even without capabilities.
 _READ_ONLY_PROC = ("bus", "irq", "sys", "sysrq-trigger")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  (a place to mount, not one to write to)
-_TEMPORARY = {"/run": "755", "/tmp": "1777", "/var/tmp": "1777"}  # noqa: S108  (likewise)
 
 
 class Mounts:
     """The mounts of one sandbox.
 
     With ``overlay``, the host's files are the lower layer of a file system whose changes vanish;
-    without, they are bound read-only. ``hidden`` paths are covered by empty files or directories.
+    without, they are bound read-only. Paths that the view hides are covered by empty files or
+    directories, and those that it shows in them are mounted there again.
     """
 
-    def __init__(self, layout: Layout, *, overlay: bool, hidden: Iterable[Path]) -> None:
+    def __init__(self, layout: Layout, view: View, *, overlay: bool) -> None:
         self.home = layout.home
         self.scratch = layout.home / "scratch"
         self.root = self.scratch / "root" if overlay else self.scratch
@@ -48,22 +45,26 @@ class Mounts:
         self.made: list[Path] = []  # directories in the scratch file system
         self.copied: dict[Path, list[str]] = {}  # directory: links and devices to put there
         self.same: list[tuple[Path, Path]] = []  # pairs that are one file after mounting
+        self.apart: list[tuple[Path, Path]] = []  # pairs that are two files after mounting
         self._host = _host_mounts()
-        self._temporary = _temporary_directories()
+        self._view = view
+        self._own = {os.path.realpath(path): place for path, place in layout.directories.items()}
 
         self.scratch.mkdir()
         if overlay:
             self._overlay_host()
-            self._mount_own_devices()
         else:
             self._bind_host(os.path.realpath(layout.workdir))
-        for path, mode in self._temporary.items():
-            self._add("tmpfs", path, "tmpfs", f"mode={mode}")
-        needed = _needed_directories()
-        self._keep(needed, self._temporary)
-        self._keep(needed, self._cover(hidden, needed, missing_too=overlay))
-        for target, source in layout.directories.items():
-            self._bind(source, os.path.realpath(target), "bind")
+        self._mount_kernel(overlay=overlay)
+        for path, shown in view.rules.items():
+            if not shown and (overlay or os.path.lexists(path)):
+                self._hide(path)
+            elif shown and overlay and path in view.python:
+                self._show_changeable(path)
+            elif shown:
+                self._bind_read_only(path, "bind" if overlay else "rbind")
+        for target, source in self._own.items():
+            self._bind(source, target, "bind")
 
     def _add(self, source: object, target: str, kind: str, options: str) -> None:
         """Mount something at ``target``, a path in the sandbox."""
@@ -80,44 +81,62 @@ class Mounts:
         self.made.append(self.root)
         self._overlay("/")
         for mount in self._further_mounts():
-            # Stays visible if the overlay on it fails.
-            self._add(mount.path, mount.path, "none", f"bind,ro{mount.locked}")
-            if _is_directory(mount.path) and not re.search(r"[,:\\]", mount.path):
-                self._overlay(mount.path)
+            self._show_changeable(mount.path, mount.locked)
+
+    def _show_changeable(self, path: str, locked: str = "") -> None:
+        # Stays visible if the overlay on it fails.
+        self._add(path, path, "none", f"bind,ro,nodev{locked}")
+        if is_directory(path) and not re.search(r"[,:\\]", path):
+            self._overlay(path)
 
     def _overlay(self, path: str) -> None:
         upper, work = (self.scratch / f"{name}-{len(self.made)}" for name in ("upper", "work"))
         self.made += [upper, work]
-        self._add("overlay", path, "overlay", f"lowerdir={path},upperdir={upper},workdir={work}")
+        layers = f"lowerdir={path},upperdir={upper},workdir={work}"
+        self._add("overlay", path, "overlay", f"nodev,{layers}")
 
-    def _mount_own_devices(self) -> None:
+    def _mount_kernel(self, *, overlay: bool) -> None:
         """Mount the kernel's file systems as in containers."""
-        links = self.home / "dev"
-        links.mkdir()
-        for name, target in _DEVICE_LINKS.items():
-            (links / name).symlink_to(target)
-        self._mount_proc()
-        self._add("/sys", "/sys", "none", "bind,ro")
-        self._add("tmpfs", "/dev", "tmpfs", "mode=755,nosuid")
-        self._add("devpts", "/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=620")
-        self._add("tmpfs", _SHARED_MEMORY, "tmpfs", "mode=1777")
-        self.copied[self.root / "dev"] = [
-            *(f"/dev/{name}" for name in _DEVICES),
-            *(f"{links}/{name}" for name in _DEVICE_LINKS),
-        ]
-
-    def _mount_proc(self) -> None:
         self._add("proc", "/proc", "proc", "nodev,noexec,nosuid")
         for name in _READ_ONLY_PROC:
             self._add(f"{self.root}/proc/{name}", f"/proc/{name}", "none", "bind,ro")
+        if overlay:
+            self._add("/sys", "/sys", "none", "bind,ro")
+        else:
+            self._bind_read_only("/sys")
+            for path in self._mounts_below("/sys"):  # of which a user may own some
+                self._add("tmpfs", path, "tmpfs", "mode=755")
+        devices = self.home / "dev"
+        devices.mkdir()
+        for name, target in _DEVICE_LINKS.items():
+            (devices / name).symlink_to(target)
+        if overlay:
+            self._add("tmpfs", "/dev", "tmpfs", "mode=755,nosuid")
+            self.copied[self.root / "dev"] = [
+                *(f"/dev/{name}" for name in _DEVICES),
+                *(f"{devices}/{name}" for name in _DEVICE_LINKS),
+            ]
+        else:  # only root can make devices
+            for name in _DEVICES:
+                (devices / name).touch()
+            self._add(devices, "/dev", "none", "bind")
+            for name in _DEVICES:
+                self._add(f"/dev/{name}", f"/dev/{name}", "none", "bind")
+        self._add("devpts", "/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=620")
+        self._add("tmpfs", _SHARED_MEMORY, "tmpfs", "mode=1777")
+
+    def _mounts_below(self, directory: str) -> list[str]:
+        """Return the highest mounts of the host in a directory."""
+        found = [mount.path for mount in self._host if is_below(mount.path, [directory])]
+        return [path for path in found if not is_below(path, found)]
 
     def _bind_host(self, workdir: str) -> None:
         """Bind the directories of the host's root, and the siblings of a new ``workdir``."""
-        taken = (*_KERNEL, *self._temporary)
+        taken = (*KERNEL, *self._view.writable)
         levels = ["/"]
-        if not _is_directory(workdir) and not _is_below(workdir, self._temporary):
+        if not is_directory(workdir) and not is_below(workdir, self._view.writable):
             parents = map(str, Path(workdir).parents)
-            levels = sorted((path for path in parents if _is_directory(path)), key=len)
+            levels = sorted((path for path in parents if is_directory(path)), key=len)
         for level in levels:
             self._add("tmpfs", level, "tmpfs", "mode=755")
             for entry in _entries(level):
@@ -128,50 +147,48 @@ class Mounts:
         for mount in self._further_mounts():
             if "ro" not in mount.options and mount.path.count("/") > 1:
                 self._bind_read_only(mount.path)
-        self._mount_proc()
-        self._bind_read_only("/sys")
-        self._add("/dev", "/dev", "none", "rbind")
-        self._add("tmpfs", _SHARED_MEMORY, "tmpfs", "mode=1777")
 
-    def _bind_read_only(self, path: str) -> None:
-        holders = [m for m in self._host if path == m.path or _is_below(path, [m.path])]
+    def _bind_read_only(self, path: str, how: str = "rbind") -> None:
+        holders = [m for m in self._host if path == m.path or is_below(path, [m.path])]
         locked = max(holders, key=lambda mount: len(mount.path)).locked if holders else ""
-        self._add(path, path, "none", f"rbind,ro{locked}")
+        self._add(path, path, "none", f"{how},ro,nodev{locked}")
 
     def _further_mounts(self) -> list[_HostMount]:
         """Return the host's mounts except its root and those that the sandbox replaces."""
-        own = (*_KERNEL, *self._temporary)
-        return [
-            m
-            for m in self._host
-            if _is_below(m.path, ["/"]) and m.path not in own and not _is_below(m.path, own)
-        ]
+        return [m for m in self._host if is_below(m.path, ["/"]) and not self._is_replaced(m.path)]
 
-    def _keep(self, needed: Iterable[str], covered: Iterable[str]) -> None:
-        """Mount needed paths again that are below ``covered`` directories."""
-        for path in needed:
-            if _is_below(path, covered):
-                self._add(path, path, "none", "bind,ro")
+    def _is_replaced(self, path: str) -> bool:
+        kernels = path in KERNEL or is_below(path, KERNEL)
+        return kernels or not self._view.shows(path)
 
-    def _cover(
-        self, hidden: Iterable[Path], needed: Iterable[str], *, missing_too: bool
-    ) -> list[str]:
-        covered: list[str] = []
-        for path in sorted({os.path.realpath(path) for path in hidden}):
-            gone = _is_below(path, self._temporary) and not _is_below(path, needed)
-            if gone or _is_below(path, covered) or not (missing_too or os.path.lexists(path)):
-                continue
-            cover = self.home / f"cover-{len(covered)}"
-            covered.append(path)
-            if Path(path).is_file():
-                cover.touch(0o444)
-            else:
-                cover.mkdir()
-                for inner in needed:
-                    if _is_below(inner, [path]):
-                        (cover / Path(inner).relative_to(path)).mkdir(parents=True, exist_ok=True)
-            self._bind(cover, path, "bind,ro")
-        return covered
+    def _hide(self, path: str) -> None:
+        """Cover a path, with places for what is to be mounted in it."""
+        inner = [place for place in (*self._view.rules, *self._own) if is_below(place, [path])]
+        files = [place for place in inner if place not in self._own and not is_directory(place)]
+        mode = self._view.writable.get(path)
+        if not mode and not inner:  # all can share one cover, because none can change it
+            self._bind(self._empty(is_file=_is_file(path)), path, "bind,ro")
+        elif not files:
+            self._add("tmpfs", path, "tmpfs", f"mode={mode or '755'}")
+            self.apart.append((Path(f"{self.root}{path}"), Path(path)))
+        else:  # mount makes directories where they are missing, but not files
+            cover = self.home / f"cover-{len(self.fstab)}"
+            for place in inner:
+                point = cover / Path(place).relative_to(path)
+                directory = point.parent if place in files else point
+                directory.mkdir(parents=True, exist_ok=True)
+                if place in files:
+                    point.touch()
+            cover.chmod(int(mode or "755", 8))
+            self._bind(cover, path, "bind")
+
+    def _empty(self, *, is_file: bool) -> Path:
+        """Return an empty file or directory."""
+        path = self.home / ("empty-file" if is_file else "empty")
+        if not path.exists():
+            path.touch() if is_file else path.mkdir()
+            path.chmod(0o444 if is_file else 0o755)
+        return path
 
 
 class _HostMount(NamedTuple):
@@ -180,8 +197,8 @@ class _HostMount(NamedTuple):
 
     @property
     def locked(self) -> str:
-        """The options that a bind in a user namespace has to keep."""
-        return "".join(f",{o}" for o in ("nodev", "noexec", "nosuid") if o in self.options)
+        """The options, apart from nodev, that a bind in a user namespace has to keep."""
+        return "".join(f",{o}" for o in ("noexec", "nosuid") if o in self.options)
 
 
 def _host_mounts() -> list[_HostMount]:
@@ -194,32 +211,11 @@ def _host_mounts() -> list[_HostMount]:
     return [mounts[path] for path in sorted(mounts)]
 
 
-def _temporary_directories() -> dict[str, str]:
-    """Return the directories that are empty in every sandbox, with their modes."""
-    found = {**_TEMPORARY, tempfile.gettempdir(): "1777"}
-    real = {os.path.realpath(path): mode for path, mode in found.items()}
-    return {path: mode for path, mode in real.items() if not _is_below(path, real)}
-
-
-def _needed_directories() -> list[str]:
-    """Return the directories of programs, of this Python and of name resolution."""
-    found = {sys.prefix, sys.base_prefix, str(Path("/etc/resolv.conf").resolve().parent)}
-    found |= {path for path in os.get_exec_path() if path.startswith("/")}
-    return sorted(path for path in found if not _is_below(path, found) and _is_directory(path))
-
-
-def _is_directory(path: str) -> bool:
-    """Return whether ``path`` is a directory that this user can reach."""
-    with suppress(OSError):
-        return stat.S_ISDIR(Path(path).stat().st_mode)
-    return False
+def _is_file(path: str) -> bool:
+    return os.path.lexists(path) and not is_directory(path)
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:
     with suppress(OSError), os.scandir(directory) as entries:
         return sorted(entries, key=lambda entry: entry.name)
     return []
-
-
-def _is_below(path: str, directories: Iterable[str]) -> bool:
-    return any(path != d and path.startswith(d.rstrip("/") + "/") for d in directories)

@@ -3,9 +3,8 @@
 Its first process sets up the mounts, then waits on a pipe whose other end this process holds.
 When the pipe closes, even because this process died, the whole sandbox is killed and removed.
 
-The first process keeps the host's root; the sandbox's root is mounted over it. A command enters at
-the host's root, drops its capabilities there, and only then moves to the sandbox's root, because
-an agent may have replaced any program in the sandbox.
+The first process keeps the host's root and its capabilities; the sandbox's root is mounted over the
+host's. Commands are started by ``launcher``, and have neither when they become visible inside.
 """
 
 from __future__ import annotations
@@ -20,13 +19,15 @@ import tarfile
 import tempfile
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from pytest_aecbench.backends import BackendExecutionRequest
+from pytest_aecbench.backends.local.entry import CAPABILITIES, KILL_ALL
 from pytest_aecbench.backends.local.init import FirstProcess, mounting_script, setup_script
 from pytest_aecbench.backends.local.kill import MARKER, kill_tree
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.mounts import Mounts
+from pytest_aecbench.backends.local.view import View
 from pytest_aecbench.backends.shared.paths import WORKSPACE, absolute
 from pytest_aecbench.backends.shared.placing import place
 from pytest_aecbench.backends.shared.processes import run
@@ -34,25 +35,27 @@ from pytest_aecbench.backends.shared.shell import bash_arguments, find_tool, res
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.backends.local.launcher import Launcher, SandboxProcess
 
 __all__ = ["Kind", "NamespaceSandbox", "probe"]
 
 _TOOLS = ("bash", "cp", "env", "mkdir", "mount", "nsenter", "setpriv", "unshare")
-# Docker's default capabilities of root, except making devices.
-_CAPABILITIES = (
-    "-all,+audit_write,+chown,+dac_override,+fowner,+fsetid,+kill,+net_bind_service,+net_raw,"
-    "+setfcap,+setgid,+setpcap,+setuid,+sys_chroot"
-)
-_NAMESPACES = {"mnt": "--mount", "net": "--net", "pid": "--pid", "user": "--user"}
+# In the order in which a command enters them.
+_NAMESPACES = {
+    "user": "--user",
+    "ipc": "--ipc",
+    "mnt": "--mount",
+    "net": "--net",
+    "pid": "--pid",
+}
 _CLEAR_SEC = 10.0
 _UPLOAD_SEC = 600.0
 _DYING_SEC = 0.25
 _PROBE_SEC = 10.0
 _KILLED = 137
-_ENTER = {"root": "--root"} | {f"ns/{space}": flag for space, flag in _NAMESPACES.items()}
 
 
 class Kind(NamedTuple):
@@ -71,29 +74,33 @@ class NamespaceSandbox:
         self,
         layout: Layout,
         kind: Kind,
+        view: View,
+        launcher: Launcher,
         *,
-        hidden: Iterable[Path] = (),
         network: bool = True,
     ) -> None:
         self.layout = layout
         self._kind = kind
+        self._launcher = launcher
         self._commands = itertools.count(1)
-        mounts = Mounts(layout, overlay=kind.overlay, hidden=hidden)
+        mounts = Mounts(layout, view, overlay=kind.overlay)
         fstab, setup = layout.home / "fstab", layout.home / "setup"
         fstab.write_text("".join(f"{line}\n" for line in mounts.fstab))
         setup.write_text(setup_script(mounts, fstab, network=network))
         self._mounting = mounting_script(mounts, fstab, network=network)
-        spaces = ["mnt", "pid", *(["user"] if kind.user_namespace else [])]
-        spaces += [] if network else ["net"]
+        shared = {*([] if kind.user_namespace else ["user"]), *(["net"] if network else [])}
+        spaces = [space for space in _NAMESPACES if space not in shared]
         argv = [_tool("unshare"), *(_NAMESPACES[space] for space in spaces), "--fork"]
         argv += ["--kill-child", *(["--map-root-user"] if kind.user_namespace else [])]
         self._unshare = [*argv, _tool("bash")]
+        launcher.start()
         self._first = FirstProcess([*self._unshare, str(setup)], layout.home / "setup.log")
-        self._descriptors: dict[str, int] = {}
+        self._namespaces: list[int] = []
         try:
             # Kept open, because a process's number may be used again.
-            for name in ("root", *(f"ns/{space}" for space in spaces)):
-                self._descriptors[name] = os.open(f"/proc/{self._first.pid}/{name}", os.O_RDONLY)
+            for space in spaces:
+                path = f"/proc/{self._first.pid}/ns/{space}"
+                self._namespaces.append(os.open(path, os.O_RDONLY))
         except OSError as error:
             self.close()
             raise LaunchError(f"local: the sandbox died at once; {error.strerror}") from None
@@ -134,20 +141,19 @@ class NamespaceSandbox:
     ) -> BackendExecutionResult:
         self.check_alive()
         marker = f"{self.layout.home.name}.{next(self._commands)}"
-        argv = [
-            *self._enter("root", "ns/mnt", "ns/net", "ns/pid", "ns/user"),
-            *_enter_root(cwd, {MARKER: marker, **env}, ids),
-            *(_tool("bash"), *arguments),
-        ]
-        kill = partial(kill_tree, marker=marker, init=self._first.pid)
-        result = run(
-            argv,
-            env=tool_env(),
-            kill=kill,
-            stdin=stdin,
-            timeout_sec=timeout_sec,
-            on_output=on_output,
-        )
+        try:
+            result = run(
+                [_tool("bash"), *arguments],
+                env={MARKER: marker, **env},
+                kill=partial(kill_tree, marker=marker, init=self._first.pid),
+                stdin=stdin,
+                timeout_sec=timeout_sec,
+                on_output=on_output,
+                start=self._starting(cwd, ids),
+            )
+        except BackendError:
+            self.check_alive(_DYING_SEC)
+            raise
         if result.returncode:
             self.check_alive(_DYING_SEC if result.returncode == _KILLED else 0)
         return result
@@ -166,13 +172,12 @@ class NamespaceSandbox:
         ]
         return [*self._unshare, "-c", "\n".join(lines), "rerun"]
 
-    def _enter(self, *names: str) -> list[str]:
-        argv = [_tool("nsenter")]
-        for name in names:
-            if name in self._descriptors:
-                path = f"/proc/{os.getpid()}/fd/{self._descriptors[name]}"
-                argv.append(f"{_ENTER[name]}={path}")
-        return [*argv, "--preserve-credentials"]
+    def _starting(self, cwd: str, ids: tuple[int, int] = (0, 0)) -> Callable[..., SandboxProcess]:
+        def start(argv: list[str], **given: Any) -> SandboxProcess:
+            given |= {"cwd": cwd, "ids": ids}
+            return self._launcher.launch(argv, namespaces=self._namespaces, **given)
+
+        return start
 
     def _ids(self, user: str | None) -> tuple[int, int]:
         ids = resolve_user(user) if user else (0, 0)
@@ -187,10 +192,9 @@ class NamespaceSandbox:
     def kill_all(self) -> None:
         """Kill every process in the sandbox except its first, and wait for their end."""
         self.check_alive()
-        # A signal to -1 reaches all of the sender's namespace except its first process and itself.
-        script = "while kill -9 -1 2>/dev/null; do :; done"
-        argv = [*self._enter("ns/pid", "ns/user"), _tool("bash"), "-c", script]
-        done = run(argv, env=tool_env(), kill=_kill_one, timeout_sec=_CLEAR_SEC)
+        done = run(
+            KILL_ALL, env={}, kill=_kill_group, timeout_sec=_CLEAR_SEC, start=self._starting("/")
+        )
         self.check_alive()
         if done.returncode != 0:
             raise BackendError(
@@ -229,15 +233,16 @@ class NamespaceSandbox:
     def close(self) -> None:
         """End all processes in the sandbox."""
         self._first.stop()
-        while self._descriptors:
-            os.close(self._descriptors.popitem()[1])
+        while self._namespaces:
+            os.close(self._namespaces.pop())
 
 
 def _enter_root(cwd: str, env: Mapping[str, str], ids: tuple[int, int]) -> list[str]:
     """Return the command that drops capabilities at the host's root and enters the sandbox's."""
+    kept = ",".join(f"+{name}" for name in CAPABILITIES)
     return [
         *(_tool("setpriv"), "--ambient-caps=-all", "--inh-caps=-all"),
-        f"--bounding-set={_CAPABILITIES}",
+        f"--bounding-set=-all,{kept}",
         # "/.." at the host's root is the file system mounted over it.
         *(_tool("nsenter"), "--root=/..", "--wd=/..", *_as_user(ids)),
         *("env", "-i", "-C", cwd, "--"),
@@ -250,8 +255,8 @@ def _as_user(ids: tuple[int, int]) -> list[str]:
     return [] if ids == (0, 0) else [f"--setgid={gid}", f"--setuid={uid}"]
 
 
-def _kill_one(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
+def _kill_group(pid: int) -> None:
+    os.killpg(pid, signal.SIGKILL)
 
 
 @functools.cache
@@ -259,9 +264,17 @@ def _tool(name: str) -> str:
     return find_tool(name) or name
 
 
-@functools.cache
-def probe() -> Kind | str:
+def probe(launcher: Launcher) -> Kind | str:
     """Return how sandboxes can be made here, or why they cannot, after starting one."""
+    if not _probed:
+        _probed.append(_probe(launcher))
+    return _probed[0]
+
+
+_probed: list[Kind | str] = []  # it does not change, and takes a while to find out
+
+
+def _probe(launcher: Launcher) -> Kind | str:
     missing = [name for name in _TOOLS if not find_tool(name)]
     if sys.platform != "linux" or missing:
         return f"{', '.join(missing)} not installed" if missing else "this is not Linux"
@@ -271,7 +284,7 @@ def probe() -> Kind | str:
         with tempfile.TemporaryDirectory() as workspace:
             layout = Layout.make(Path(workspace), WORKSPACE)
             try:
-                sandbox = NamespaceSandbox(layout, kind)
+                sandbox = NamespaceSandbox(layout, kind, View(), launcher)
                 result = sandbox.execute(BackendExecutionRequest("true", timeout_sec=_PROBE_SEC))
                 sandbox.close()
                 if result.returncode == 0:

@@ -262,10 +262,14 @@ def _parts(name: str) -> tuple[str, ...]:
     return tuple(part for part in name.split("/") if part not in ("", "."))
 
 
+_HARMLESS = ~(stat.S_ISUID | stat.S_ISGID)
+
+
 def tidy(directory: Path) -> list[str]:
     """Remove all but files, directories and links within ``directory``; return their names.
 
-    Files over the caps are removed, too. The owner can read all remaining ones.
+    Files over the caps are removed, too. The owner can read all remaining ones, and none runs with
+    the rights of its owner.
     """
     skipped: list[str] = []
     if directory.is_symlink() or not directory.is_dir():
@@ -298,8 +302,8 @@ class _Tidying:
                         self.run(inner, f"{way}{name}/")
                     finally:
                         os.close(inner)
-                elif stat.S_ISREG(mode) and not mode & stat.S_IRUSR:
-                    change_mode(parent, name, stat.S_IMODE(mode) | stat.S_IRUSR)
+                elif stat.S_ISREG(mode) and (mode & _HARMLESS) | stat.S_IRUSR != mode:
+                    change_mode(parent, name, stat.S_IMODE(mode & _HARMLESS) | stat.S_IRUSR)
 
     def _reason_to_skip(self, status: os.stat_result, relative: str) -> str | None:
         mode = status.st_mode

@@ -8,7 +8,8 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING
+from functools import partial
+from typing import IO, TYPE_CHECKING, Protocol
 
 from pytest_aecbench.backends import BackendExecutionResult
 from pytest_aecbench.backends.shared.output import CappedOutput
@@ -25,6 +26,17 @@ _POLL_SEC = 0.02
 _KILL_SEC = 1.0
 
 
+class _Process(Protocol):
+    """The part of ``subprocess.Popen`` that is needed of a process."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float) -> int | None: ...
+
+
 def run(
     argv: Sequence[str],
     *,
@@ -35,15 +47,17 @@ def run(
     timeout_sec: float | None = None,
     on_start: Callable[[int], object] | None = None,
     on_output: Callable[[bytes], object] | None = None,
+    start: Callable[..., _Process] | None = None,
 ) -> BackendExecutionResult:
     """Run ``argv``, calling ``kill`` with its process id at the deadline or when interrupted.
 
     Processes that it leaves running keep its output streams and may go on writing to them.
+    ``start`` is called like ``subprocess.Popen``, which is what starts the process by default.
     """
     started = time.monotonic()
     streams = (_Stream(on_output), _Stream(on_output))
     try:
-        process = _start(argv, streams, env=env, cwd=cwd, stdin=stdin)
+        process = _start(start or _in_own_session, argv, streams, env=env, cwd=cwd, stdin=stdin)
         try:
             if on_start:
                 on_start(process.pid)
@@ -68,22 +82,22 @@ def run(
 
 
 def _start(
+    start: Callable[..., _Process],
     argv: Sequence[str],
     streams: tuple[_Stream, _Stream],
     *,
     env: Mapping[str, str],
     cwd: Path | None,
     stdin: IO[bytes] | None,
-) -> subprocess.Popen[bytes]:
+) -> _Process:
     try:
-        return subprocess.Popen(
+        return start(
             argv,
             stdin=stdin or subprocess.DEVNULL,
             stdout=streams[0].writer,
             stderr=streams[1].writer,
             env=env,
             cwd=cwd,
-            start_new_session=True,  # this process handles a Ctrl-C at the terminal
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -93,20 +107,22 @@ def _start(
             os.close(stream.writer)
 
 
-def _shell_exit_code(returncode: int) -> int:
+# This process handles a Ctrl-C at the terminal.
+_in_own_session = partial(subprocess.Popen, start_new_session=True)
+
+
+def _shell_exit_code(returncode: int | None) -> int | None:
     """Return 128 plus the signal's number for a process that a signal ended."""
-    return returncode if returncode >= 0 else 128 - returncode
+    return 128 - returncode if returncode is not None and returncode < 0 else returncode
 
 
-def _end(process: subprocess.Popen[bytes], kill: Callable[[int], None]) -> None:
+def _end(process: _Process, kill: Callable[[int], None]) -> None:
     kill(process.pid)
     with suppress(subprocess.TimeoutExpired):  # even SIGKILL may take effect later
         process.wait(_KILL_SEC)
 
 
-def _pump(
-    process: subprocess.Popen[bytes], streams: tuple[_Stream, _Stream], deadline: float | None
-) -> bool:
+def _pump(process: _Process, streams: tuple[_Stream, _Stream], deadline: float | None) -> bool:
     """Read both streams until the process has ended; return False if the deadline came first."""
     with selectors.DefaultSelector() as selector:
         for stream in streams:

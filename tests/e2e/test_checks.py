@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -18,13 +20,11 @@ pytestmark = pytest.mark.slow
 ELSEWHERE = {"exploit:preload", "exploit:git-objects"}
 
 
-def check(directory: Path, *arguments: str) -> Checked:
-    (directory / "tasks").symlink_to(ROOT / "tasks")
-    return run_checks(directory, "-n2", *arguments)
-
-
-def paths(names: tuple[str, ...]) -> list[str]:
-    return [f"tasks/{name}" for name in names]
+def check(directory: Path, names: Iterable[str], *arguments: str) -> Checked:
+    """Check copies of tasks under other names, because agents may find the tasks themselves."""
+    for name in names:
+        shutil.copytree(ROOT / "tasks" / name, directory / f"tasks/{name}-copy", symlinks=True)
+    return run_checks(directory, "-n2", "tasks", *arguments)
 
 
 def skipped(found: Checked) -> set[str]:
@@ -36,7 +36,7 @@ def skipped(found: Checked) -> set[str]:
 @pytest.mark.needs("namespaces")
 @one_or_all
 def test_tasks_are_sound_and_no_exploit_pays(tmp_path: Path, names: tuple[str, ...]) -> None:
-    found = check(tmp_path, *paths(names), "--aec-check=all", "--aec-local-mode=namespaces")
+    found = check(tmp_path, names, "--aec-check=all", "--aec-local-mode=namespaces")
     assert skipped(found) <= ELSEWHERE
     for name in names:
         task = Task.load(ROOT / "tasks" / name)
@@ -48,7 +48,7 @@ def test_tasks_are_sound_and_no_exploit_pays(tmp_path: Path, names: tuple[str, .
 
 @pytest.mark.parametrize("names", [SOME[:1], at_night(SOME)])
 def test_tasks_are_sound_by_rewriting_too(tmp_path: Path, names: tuple[str, ...]) -> None:
-    found = check(tmp_path, *paths(names), "--aec-check", "--aec-local-mode=rewriting")
+    found = check(tmp_path, names, "--aec-check", "--aec-local-mode=rewriting")
     assert skipped(found) <= {"offline"}
     assert len(found.records) == len(STANDARD) * len(names)
 
@@ -56,7 +56,7 @@ def test_tasks_are_sound_by_rewriting_too(tmp_path: Path, names: tuple[str, ...]
 @pytest.mark.needs("docker")
 @pytest.mark.usefixtures("alone_on_engine")
 def test_a_task_is_sound_in_containers(tmp_path: Path) -> None:
-    found = check(tmp_path, "tasks/building/egress-width", "--aec-check", "--aec-backend=docker")
+    found = check(tmp_path, SOME[:1], "--aec-check", "--aec-backend=docker")
     assert skipped(found) == set()
     assert len(found.records) == len(STANDARD)
 
@@ -65,7 +65,7 @@ def test_a_task_is_sound_in_containers(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("alone_on_engine")
 @pytest.mark.parametrize("names", [SOME[:1], at_night(SOME)])
 def test_no_exploit_pays_in_containers(tmp_path: Path, names: tuple[str, ...]) -> None:
-    found = check(tmp_path, *paths(names), "--aec-check=exploits", "--aec-backend=docker")
+    found = check(tmp_path, names, "--aec-check=exploits", "--aec-backend=docker")
     assert skipped(found) <= ELSEWHERE
     assert len(found.records) == len(EXPLOITS) * len(names)
 

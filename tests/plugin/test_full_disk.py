@@ -139,9 +139,7 @@ def test_an_agent_that_fills_the_disk_is_scored_and_the_run_goes_on(
     project: Project, arguments: tuple[str, ...]
 ) -> None:
     storage = "[environment]\nstorage_mb = 2\n"
-    project.task(
-        "civil/a", toml=storage, solve="cat /dev/zero > zeros; cat /dev/zero > /logs/agent/x"
-    )
+    project.task("civil/a", toml=storage, solve="cat /dev/zero > zeros")
     project.task("civil/b", toml=storage)
     returncode, output = run_on_disk(project, "jobs", "8m", *arguments)
     assert returncode == pytest.ExitCode.TESTS_FAILED, output

@@ -200,7 +200,7 @@ class CheckItem(SandboxItem):
 
     outcome: str | None = None
     record: dict[str, str | int] | None = None
-    _directory: Path | None = None
+    _home: Path | None = None
 
     @property
     def check(self) -> str:
@@ -237,12 +237,13 @@ class CheckItem(SandboxItem):
                 if self.check != "structure":
                     pytest.skip("the task cannot be read; check[structure] says why")
             else:
-                import tempfile
-
-                self._directory = Path(tempfile.mkdtemp(prefix="aecbench-check-"))
                 from dataclasses import replace
 
-                settings = replace(settings_of(self.config), jobs_root=self._directory, verify=True)
+                from pytest_aecbench.host.homes import make_home
+
+                self._home = make_home("check")
+                settings = settings_of(self.config)
+                settings = replace(settings, jobs_root=self._home / "jobs", verify=True)
                 self.trial = Trial(task, agent_of(self.check), 1, settings, self.attempt)
                 # An agent that cheats is treated as in a trial.
                 self.trial.is_rehearsal = not self.check.startswith("exploit:")
@@ -251,8 +252,8 @@ class CheckItem(SandboxItem):
     def teardown(self) -> None:
         """Remove the attempt's files."""
         super().teardown()
-        if self._directory is not None:
-            import shutil
+        if self._home is not None:
+            from pytest_aecbench.host.homes import remove_tree
 
-            shutil.rmtree(self._directory, ignore_errors=True)
-            self._directory = None
+            remove_tree(self._home)
+            self._home = None

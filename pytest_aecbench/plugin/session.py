@@ -168,6 +168,7 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
     The plan, the order of trials and the experiment are fixed here, once for all workers.
     """
     from pytest_aecbench.host import runs
+    from pytest_aecbench.host.homes import abandoned_homes, remove_tree
     from pytest_aecbench.ledger.store import Ledger
     from pytest_aecbench.plugin.lookup import backend_of
     from pytest_aecbench.settings.experiment import experiment_yaml
@@ -180,6 +181,8 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
         except BackendError as error:  # another run's, and no reason to stop this one
             state.notes.append(f"what dead runs left cannot be removed; {error}")
     state.order = _order(config, node_ids)
+    for home in abandoned_homes("check"):
+        remove_tree(home)
     if not settings.checks:
         experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
         Ledger(settings.ledger_root).keep_experiment(settings.experiment_id, experiment)

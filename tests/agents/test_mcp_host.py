@@ -57,7 +57,7 @@ def test_a_command_is_started_and_ended(opened: Any) -> None:
     with opened(script("sdk.py")) as tools:
         check_sdk_server(tools)
         assert len(children() - before) == 1
-    assert children() == before
+    assert children() <= before
     assert not [thread for thread in threading.enumerate() if "aecbench-mcp" in thread.name]
     gc.collect()  # for what warns when it is collected unclosed
 
@@ -129,7 +129,7 @@ def test_a_server_is_ended_when_the_agent_fails(opened: Any) -> None:
     before = children()
     with pytest.raises(KeyboardInterrupt), opened(script("sdk.py")):
         raise KeyboardInterrupt
-    assert children() == before
+    assert children() <= before
     gc.collect()
 
 
@@ -155,7 +155,7 @@ def test_a_command_that_is_not_a_server_is_one_line(
     assert message.startswith("mcp server 'sdk': did not start; ")
     assert why in message
     assert message.isprintable()
-    assert children() == before
+    assert children() <= before
     gc.collect()
 
 

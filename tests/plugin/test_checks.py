@@ -211,7 +211,9 @@ def test_a_fixture_may_skip_a_trial(anyhow: Project) -> None:
     anyhow.run().assert_outcomes(skipped=1)
 
 
-def test_a_check_whose_process_dies_is_an_error(pytester: pytest.Pytester) -> None:
+def test_a_check_whose_process_dies_is_an_error(
+    pytester: pytest.Pytester, own_machine: Path
+) -> None:
     project = Project(pytester, ("-n2",))
     write(project)
     project.pytester.makeconftest(
@@ -225,6 +227,9 @@ def test_a_check_whose_process_dies_is_an_error(pytester: pytest.Pytester) -> No
     )
     result = project.run("--aec-check=instruction,solution")
     assert "1 passed, 1 error" in result.stdout.str()
+    assert list((own_machine / "homes").glob("check-*"))
+    project.run("--aec-check=instruction").assert_outcomes(passed=1)
+    assert list((own_machine / "homes").iterdir()) == []
 
 
 def test_the_plan_of_a_check_is_shown_without_running_it(project: Project) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["MARKER", "kill_marked", "kill_tree"]
+__all__ = ["MARKER", "kill_marked", "kill_namespace", "kill_tree"]
 
 # The environment variable that names a process's sandbox and command: "<sandbox>.<number>".
 MARKER = "AECBENCH_COMMAND"
@@ -62,6 +62,26 @@ def kill_marked(sandbox: str) -> None:
         return _with_descendants(marked, table)
 
     _kill_all(chosen)
+
+
+def kill_namespace(first: int) -> None:
+    """Kill every process in the pid namespace of its ``first`` one, which stays, from outside.
+
+    None of them can hinder this, but one that forks fast enough outruns it.
+    """
+
+    def chosen() -> set[int]:
+        table, space = _processes(), _namespace(first)
+        inside = {pid for pid in table if space is not None and _namespace(pid) == space}
+        return (inside | _with_descendants({first}, table)) - {first}
+
+    _kill_all(chosen)
+
+
+def _namespace(pid: int) -> str | None:
+    with suppress(OSError):
+        return os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115  (it is not a path)
+    return None
 
 
 def _kill_all(chosen: Callable[[], set[int]]) -> None:

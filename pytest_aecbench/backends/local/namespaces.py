@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.backends.local.entry import CAPABILITIES, KILL_ALL
 from pytest_aecbench.backends.local.init import FirstProcess, mounting_script, setup_script
-from pytest_aecbench.backends.local.kill import MARKER, kill_tree
+from pytest_aecbench.backends.local.kill import MARKER, kill_namespace, kill_tree
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.mounts import Mounts
 from pytest_aecbench.backends.local.view import View
@@ -192,14 +192,19 @@ class NamespaceSandbox:
     def kill_all(self) -> None:
         """Kill every process in the sandbox except its first, and wait for their end."""
         self.check_alive()
-        done = run(
-            KILL_ALL, env={}, kill=_kill_group, timeout_sec=_CLEAR_SEC, start=self._starting("/")
-        )
+        done = self._kill_from_inside(_CLEAR_SEC / 10)
+        if done.timed_out:  # it is stopped again and again
+            kill_namespace(self._first.pid)
+            done = self._kill_from_inside(_CLEAR_SEC)
         self.check_alive()
         if done.returncode != 0:
             raise BackendError(
                 f"local: processes cannot be killed; {done.stderr.strip() or 'timeout'}"
             )
+
+    def _kill_from_inside(self, timeout_sec: float) -> BackendExecutionResult:
+        start = self._starting("/")
+        return run(KILL_ALL, env={}, kill=_kill_group, timeout_sec=timeout_sec, start=start)
 
     def place(self, path: str, source: Path) -> None:
         """Replace ``path`` by a copy of ``source``."""

@@ -43,7 +43,8 @@ def suite_tasks(directory: Path, tasks_root: Path) -> SuiteTasks:
     tasks = []
     for name, about in record["tasks"].items():
         path = tasks_root / prefix / name
-        if not (path / TASK_FILE).is_file() or task_digest(path) != about["digest"]:
+        is_inside = path.resolve().is_relative_to(root) and ".." not in name.split("/")
+        if not (is_inside and (path / TASK_FILE).is_file()) or task_digest(path) != about["digest"]:
             raise SettingsError(
                 f"{_OPTION}: {name} is not as it was generated; "
                 "see 'aec-bench generate suite --check'"

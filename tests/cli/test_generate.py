@@ -218,6 +218,13 @@ def test_a_suite_can_be_frozen_with_its_origin(project: Path, aec_bench: Run) ->
     assert (other.code, len(other.err.splitlines())) == (2, 1)
     assert "was not checked in this state" in other.err
     assert "has no generation.json" in aec_bench(*create[:-1], "tasks").err
+    record = Path("tasks/other/generation.json")
+    data = json.loads(record.read_text())
+    name = next(iter(data["tasks"]))
+    data["tasks"] = {f"../other/{name}": data["tasks"][name]}  # the same task, by a way round
+    record.write_text(json.dumps(data))
+    outside = aec_bench(*create[:-1], "tasks/other")
+    assert "is not as it was generated" in outside.err
 
 
 def test_the_same_bytes_come_from_any_surroundings(project: Path, tmp_path: Path) -> None:

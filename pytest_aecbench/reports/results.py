@@ -41,6 +41,7 @@ class TrialResult:
     trial_key: str = ""
     task_digest: str = ""
     started_sec: float = 0.0
+    bad_end: str | None = None  # how the agent of a trial that did not pass ended, if not well
 
     @classmethod
     def from_record(cls, record: TrialRecord) -> TrialResult:
@@ -66,6 +67,7 @@ class TrialResult:
             trial_key=record.trial_key,
             task_digest=record.task.digest,
             started_sec=record.started_sec,
+            bad_end=None if evaluation.passed else _bad_end(record),
         )
 
     def to_dict(self) -> dict[str, Scalar]:
@@ -76,6 +78,17 @@ class TrialResult:
     def from_dict(cls, data: Mapping[str, Scalar]) -> TrialResult:
         """Take back what ``to_dict`` gave."""
         return cls(**data)  # type: ignore[arg-type]  # to_dict gave every field its own type
+
+
+# status -> the words for an agent that does not say more
+_ENDS = {"failed": "exited non-zero", "limit_reached": "limit", "timed_out": "timed out"}
+
+
+def _bad_end(record: TrialRecord) -> str | None:
+    result = record.agent_result
+    if not record.scored or result is None or result.status not in _ENDS:
+        return None
+    return result.end.replace("_", " ") if result.end else _ENDS[result.status]
 
 
 def final_results(results: Iterable[TrialResult]) -> list[TrialResult]:

@@ -40,13 +40,15 @@ class Group:
     """The figures of a set of one agent's trials; without a scored trial there is no mean.
 
     ``missing`` is the share of scores that are, where tasks weigh the same, and ``errors_as_zeros``
-    the mean if every error had earned 0, where there is one.
+    the mean if every error had earned 0, where there is one. ``bad_ends`` counts how agents ended
+    that failed and did not end well.
     """
 
     trials: int
     scored: int
     errors: int
     causes: dict[str, int]
+    bad_ends: dict[str, int]
     tasks: int
     tasks_scored: int
     missing: float
@@ -138,6 +140,7 @@ def _group(trials: Sequence[TrialResult]) -> Group:
         scored=sum(map(len, scores.rewards.values())),
         errors=sum(causes.values()),
         causes=dict(sorted(causes.items())),
+        bad_ends=dict(sorted(Counter(trial.bad_end for trial in trials if trial.bad_end).items())),
         tasks=len(scores.trials),
         tasks_scored=len(scores.rewards),
         missing=scores.missing() if trials else 0.0,

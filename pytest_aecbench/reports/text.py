@@ -10,7 +10,7 @@ from pytest_aecbench.reports.summary import summarise
 from pytest_aecbench.text import counted, duration_text, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pytest_aecbench.reports.comparison import AgentComparison, Comparison
     from pytest_aecbench.reports.results import TrialResult
@@ -44,13 +44,18 @@ def _agent_lines(summary: AgentSummary) -> Iterator[str]:
     if summary.attempts > trials:
         yield f"  {summary.attempts} attempts at {trials} trials"
     if summary.overall.causes:
-        causes = ", ".join(f"{name} {count}" for name, count in summary.overall.causes.items())
-        yield f"  errors, not scored: {causes}"
+        yield f"  errors, not scored: {_counts(summary.overall.causes)}"
+    if summary.overall.bad_ends:
+        yield f"  agents that failed: {_counts(summary.overall.bad_ends)}"
     if summary.holdout is not None:
         yield f"  held-out trials, not shown above: {summary.holdout.trials}"
     used = [f"{column.head} {column.text(summary)}" for column in USED]
     known = [text for text in used if not text.endswith(" -")]
     yield f"  {', '.join(known)}"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def _rows(name: str, group: Group) -> Iterator[str]:

@@ -101,3 +101,18 @@ def test_the_header_says_which_backend_and_mode(anyhow: Project) -> None:
     anyhow.task()
     result = anyhow.run("--aec-local-mode=rewriting")
     result.stdout.fnmatch_lines(["aec: backend local (rewriting*"])
+
+
+def test_the_summary_counts_how_agents_ended_that_failed(anyhow: Project) -> None:
+    for name in ("civil/a", "civil/b"):
+        anyhow.task(name, toml="[agent]\ntimeout_sec = 1\n")
+    good = 'echo \'{"current_a": 2.0, "power_w": 24.0}\' > output.jsonl; exit 3'
+    result = anyhow.run(
+        "--aec-agent=crashing=command:exit 3",
+        "--aec-agent=slow=command:sleep 100",
+        f"--aec-agent=good=command:{good}",
+    )
+    lines = result.stdout.str()
+    assert lines.count("  agents that failed: exited non-zero 2\n") == 1
+    assert lines.count("  agents that failed: timed out 2\n") == 1
+    assert lines.count("agents that failed") == 2  # one that passed may end as it likes

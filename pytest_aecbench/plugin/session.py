@@ -144,9 +144,11 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     from pytest_aecbench.ledger.store import CHECKS, Ledger
     from pytest_aecbench.plugin.follow import check_follow
     from pytest_aecbench.plugin.lookup import backend_of, preflight_agents
+    from pytest_aecbench.plugin.reruns import check_reruns
     from pytest_aecbench.trials.stages import check_space
 
     check_follow(config)
+    check_reruns(config)
     preflight_agents(config, [node_id for node_id in node_ids if is_trial(node_id)])
     settings, backend = settings_of(config), backend_of(config)
     if preflight := getattr(backend, "preflight", None):

@@ -104,3 +104,20 @@ def test_a_trial_after_a_retried_one_runs_as_ever(anyhow: Project) -> None:
     result = anyhow.run("--aec-retries=1", QUICK)
     result.assert_outcomes(passed=3)
     assert len(anyhow.records()) == 4
+
+
+@pytest.mark.parametrize("given", [("--reruns=2",), ("-o", "reruns=2")], ids=["option", "ini"])
+def test_reruns_until_a_trial_passes_are_refused(anyhow: Project, given: tuple[str, ...]) -> None:
+    anyhow.task()
+    anyhow.pytester.makeconftest(  # the options of pytest-rerunfailures
+        """
+        def pytest_addoption(parser):
+            parser.addoption("--reruns", type=int, dest="reruns")
+            parser.addini("reruns", "how often", type="string")
+        """
+    )
+    result = anyhow.run(*given)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--reruns: a trial that is repeated until it passes *"])
+    assert anyhow.records() == []
+    anyhow.run().assert_outcomes(passed=1)

@@ -134,7 +134,7 @@ def test_a_disk_that_fails_in_mid_run_stops_it(
         assert phases
 
 
-@pytest.mark.parametrize("arguments", [(), at_night("-n1")], ids=["plain", "n1"])
+@pytest.mark.parametrize("arguments", [(), at_night(("-n1",))], ids=["plain", "n1"])
 def test_an_agent_that_fills_the_disk_is_scored_and_the_run_goes_on(
     project: Project, arguments: tuple[str, ...]
 ) -> None:

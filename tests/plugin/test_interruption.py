@@ -55,7 +55,7 @@ def test_a_terminal_that_is_closed_stops_the_run_in_good_order(
     run.close_terminal()
     run.wait_until_nothing_is_left()
     assert "interrupted" in run.validities()
-    assert set(run.validities()) <= {"interrupted", "scored"}
+    assert set(run.validities()) <= {"interrupted", "scored"}, run.records()
 
 
 @pytest.mark.parametrize("number", SIGNALS)

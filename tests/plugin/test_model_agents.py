@@ -458,7 +458,7 @@ def test_a_cost_limit_needs_a_known_price(project: Project) -> None:
 
 
 def test_money_that_a_killed_worker_spent_is_on_record_and_counts(project: Project) -> None:
-    for name in ("civil/a", "civil/b", "civil/c"):
+    for name in ("civil/a", "civil/b", "civil/c", "civil/d", "civil/e"):
         project.task(name)
     project.pytester.makeconftest(
         """
@@ -479,8 +479,9 @@ def test_money_that_a_killed_worker_spent_is_on_record_and_counts(project: Proje
     once = 2 * (1000 * PRICE["input"] + 100 * PRICE["output"]) / 1e6
     project.run(f"--aec-agent=a=tool_loop:{model}", "-n1", f"--aec-max-cost={1.5 * once}")
     costs = [record["cost"] for record in project.records()]
-    assert [(cost["calls"], cost["tokens_in"]) for cost in costs] == [(2, 2000)] * 2
-    assert [cost["usd"] for cost in costs] == pytest.approx([once] * 2)
+    assert len(costs) in (2, 3)  # a new worker may have begun before the last cost was known
+    assert {(cost["calls"], cost["tokens_in"]) for cost in costs} == {(2, 2000)}
+    assert [cost["usd"] for cost in costs] == pytest.approx([once] * len(costs))
     assert {record["evaluation"]["validity"] for record in project.records()} == {"crashed"}
 
 

@@ -196,7 +196,7 @@ def test_no_descriptor_or_thread_is_left() -> None:
         bash("sleep 5", timeout_sec=0.05)
         with pytest.raises(BackendError):
             run(["/no/such/program"], env={}, kill=lambda pid: None)
-    assert open_descriptors() == descriptors
+    assert open_descriptors() <= descriptors  # those of other tests may be closed meanwhile
     # Servers of other tests in this process have threads that come and go.
     assert not [one for one in threading.enumerate() if one.name.startswith("aec-output")]
 
@@ -208,4 +208,4 @@ def test_the_reader_of_a_lingering_child_ends_with_it() -> None:
     kill_marked("lingering")
     reader.join(10)
     assert not reader.is_alive()
-    assert open_descriptors() == descriptors
+    assert open_descriptors() <= descriptors  # those of other tests may be closed meanwhile

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
 from pytest_aecbench.errors import LaunchError, SandboxBroken
+from pytest_aecbench.host.lanes import away, pause
 from pytest_aecbench.host.secrets import ScrubbedStream
 
 if TYPE_CHECKING:
@@ -67,20 +68,20 @@ class Sandbox:
             exclusive=exclusive,
             on_output=self.echo,
         )
-        result = self.backend.execute_trial(handle=self.handle, request=request)
+        result = away(self.backend.execute_trial, handle=self.handle, request=request)
         if self.echo is not None:
             self.echo.end(result)
         return result
 
     def collect(self) -> CollectedArtifacts:
         """Copy the working directory and the logs to the host."""
-        return self.backend.collect_outputs(handle=self.handle)
+        return away(self.backend.collect_outputs, handle=self.handle)
 
     def stop(self, timeout_sec: float) -> None:
         """End all processes of the sandbox; its files can still be collected."""
         stop = getattr(self.backend, "stop", None)
         if stop:
-            stop(self.handle)
+            away(stop, self.handle)
         elif self.execute(":", timeout_sec=timeout_sec, exclusive=True).timed_out:
             raise SandboxBroken(f"no command ends within {timeout_sec:.0f} s")
 
@@ -114,7 +115,7 @@ def await_health(sandbox: Sandbox, check: HealthcheckConfig, multiplier: float =
                 f"healthcheck: {check.command!r} did not succeed in {failures} "
                 f"{'try' if failures == 1 else 'tries'}; {_why(result)}"
             )
-        time.sleep(check.start_interval_sec if starting else check.interval_sec)
+        pause(check.start_interval_sec if starting else check.interval_sec)
 
 
 def _why(result: BackendExecutionResult) -> str:

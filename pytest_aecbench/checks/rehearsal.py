@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_aecbench.agents.spec import AgentSpec
+from pytest_aecbench.backends.sandbox import Sandbox
 from pytest_aecbench.checks import CHECKS, Finding, NotApplicableError, Problem
 from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import TaskError, VerifierError
+from pytest_aecbench.host.lanes import away, reversible
 from pytest_aecbench.trials import stages, verification
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.agents import AgentResult
     from pytest_aecbench.backends import ComputeBackend
-    from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.tasks.task import Task
     from pytest_aecbench.trials.reward import Reward
     from pytest_aecbench.trials.trial import Trial
@@ -76,7 +77,7 @@ class Rehearsal:
 
     def verify(self) -> Reward:
         """Verify the sandbox in its present state; this can be repeated."""
-        return verification.verify(self.trial, self.sandbox, self.backend, self.image)
+        return away(verification.verify, self.trial, self.sandbox, self.backend, self.image)
 
     @contextmanager
     def another(
@@ -85,16 +86,17 @@ class Rehearsal:
         """Start a further sandbox with ``workspace`` and an attempt of its own."""
         trial = replace(self.trial, trial_id=str(uuid.uuid4()), timing={}, warnings=[])
         trial.spare = trial.verifier_sandbox = None
-        stages.stage_inputs(trial)
-        if workspace is not None:
-            shutil.copytree(workspace, trial.workspace_dir, symlinks=True, dirs_exist_ok=True)
-        sandbox = stages.launch(
-            trial, self.backend, self.image, trial.workspace_dir, network=network
-        )
+        sandbox = reversible(Sandbox.close, self._start, trial, network, workspace)
         try:
             yield trial, sandbox
         finally:
-            sandbox.close()
+            away(sandbox.close)
+
+    def _start(self, trial: Trial, network: bool | None, workspace: Path | None) -> Sandbox:
+        stages.stage_inputs(trial)
+        if workspace is not None:
+            shutil.copytree(workspace, trial.workspace_dir, symlinks=True, dirs_exist_ok=True)
+        return stages.launch(trial, self.backend, self.image, trial.workspace_dir, network=network)
 
 
 def agent_of(check: str) -> AgentSpec:

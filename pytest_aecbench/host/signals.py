@@ -34,6 +34,7 @@ class Interrupts:
         self._received = False
         self._held_back = False
         self._pending = False
+        self.on_pending: Callable[[], object] = lambda: None
 
     def listen(self) -> None:
         """Install our handlers unless other code has installed its own."""
@@ -61,12 +62,23 @@ class Interrupts:
                 self._pending = False
                 raise KeyboardInterrupt
 
+    def hold_back(self, held_back: bool) -> bool:
+        """Say whether a first signal is delayed from now on; return how it was."""
+        before, self._held_back = self._held_back, held_back
+        return before
+
+    def take_pending(self) -> bool:
+        """Return whether a signal was delayed; the caller answers it."""
+        pending, self._pending = self._pending, False
+        return pending
+
     def _answer(self, number: int, frame: object) -> None:
         if not self._received:
             self._received = True
             if not self._held_back:
                 raise KeyboardInterrupt
             self._pending = True
+            self.on_pending()
         elif self._hurries:
             for act in self.last_acts:
                 with suppress(Exception):

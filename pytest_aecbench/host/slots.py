@@ -16,11 +16,13 @@ import random
 import re
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from pytest_aecbench.host.files import shared_directory, whole
+from pytest_aecbench.host.lanes import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cores", "lower", "slot"]
 
-_POLL_SEC = 0.05
 # How many slots a waiting process tries in each round, besides the one it is the heir of.
 _GLANCES = 8
 # When the number of slots doubles: after a start, and after a backend could not serve more.
@@ -54,19 +55,22 @@ def slot(
     seeker = _Seeker(backend)
     try:
         # Start with the last one, because processes with a smaller limit use only the first ones.
-        seeker.look(reversed(range(_usable(backend, count))))
-        while seeker.slot is None:
-            if time.monotonic() >= give_up:
-                raise TimeoutError
-            time.sleep(_POLL_SEC)
-            now = _usable(backend, count)
-            seeker.look(random.sample(range(now), min(now, _GLANCES)))
+        seeker.look(reversed(range(_usable(backend, count))), ours=False)
+        if seeker.slot is None:
+            until(partial(_look_again, seeker, backend, count, give_up))
         seeker.release_claim()
         yield
     finally:
         seeker.release_claim()
-        if seeker.slot is not None:
-            seeker.slot.release()
+        seeker.release()
+
+
+def _look_again(seeker: _Seeker, backend: str, count: int, give_up: float) -> bool:
+    if time.monotonic() >= give_up:
+        raise TimeoutError
+    now = _usable(backend, count)
+    seeker.look(random.sample(range(now), min(now, _GLANCES)))
+    return seeker.slot is not None
 
 
 def cores() -> int:
@@ -118,8 +122,12 @@ def _slug(backend: str) -> str:
     return re.sub(r"\W+", "-", backend)
 
 
+# The slots that this process has: with hundreds of them, to try each takes longer than a trial.
+_ours: set[str] = set()
+
+
 class _Seeker:
-    """A process that looks for a slot and meanwhile may be the heir of one."""
+    """A trial that looks for a slot and meanwhile may be the heir of one."""
 
     def __init__(self, backend: str) -> None:
         self._files = shared_directory("slots") / _slug(backend)
@@ -127,13 +135,18 @@ class _Seeker:
         self._claim: BaseFileLock | None = None
         self._claimed = -1
 
-    def look(self, numbers: Iterable[int]) -> None:
-        """Lock the slot that it is the heir of, or one of these, or else become an heir."""
+    def look(self, numbers: Iterable[int], *, ours: bool = True) -> None:
+        """Lock the slot that it is the heir of, or one of these, or else become an heir.
+
+        Without ``ours``, it does not try the slots that this process has.
+        """
         if self._claim is not None:
             self.slot = self._lock(f"{self._claimed}.slot")
         for number in numbers:
             if self.slot is not None:
-                return
+                break
+            if not ours and self._path(f"{number}.slot") in _ours:
+                continue
             claim = None if number == self._claimed else self._lock(f"{number}.heir")
             if claim is None:
                 continue
@@ -142,9 +155,14 @@ class _Seeker:
                 self._claim, self._claimed = claim, number
             else:
                 claim.release()
+        if self.slot is not None:
+            _ours.add(self.slot.lock_file)
+
+    def _path(self, name: str) -> str:
+        return f"{self._files}-{name}"
 
     def _lock(self, name: str) -> BaseFileLock | None:
-        lock = FileLock(f"{self._files}-{name}")
+        lock = FileLock(self._path(name))
         try:
             lock.acquire(blocking=False)
         except Timeout:
@@ -156,3 +174,9 @@ class _Seeker:
         if self._claim is not None:
             self._claim.release()
             self._claim = None
+
+    def release(self) -> None:
+        """Free the slot, if it has one."""
+        if self.slot is not None:
+            _ours.discard(self.slot.lock_file)
+            self.slot.release()

@@ -62,10 +62,15 @@ def run_attempt(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.
 
 def forget_attempt(item: pytest.Function) -> None:
     """Let the item be set up again: what failed for a whole task or session would fail again."""
-    for definitions in item._fixtureinfo.name2fixturedefs.values():
+    from pytest_aecbench.plugin._pytest_setup import OwnDefinitions
+
+    found = item._fixtureinfo.name2fixturedefs
+    for definitions in found.values():
         for definition in definitions:
             if definition.cached_result is not None and definition.cached_result[2]:
                 definition.cached_result = None
+    if isinstance(found, OwnDefinitions):
+        found.clear()
     item._initrequest()
 
 

@@ -4,22 +4,44 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from pytest_aecbench.errors import AecBenchError
+from pytest_aecbench.host.lanes import current
 from pytest_aecbench.plugin.items import TrialItem
 from pytest_aecbench.plugin.nodes import TASK_FILE, is_task
+from pytest_aecbench.plugin.state import has_trials
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
+    from pytest_aecbench.host.hub import Timer
     from pytest_aecbench.trials.trial import Trial
 
-# What pytest-timeout was told of a test whose time runs.
+# What pytest-timeout was told of a test whose time runs, and the timer of one in a lane.
 _TIMER = pytest.StashKey[object]()
+_LANE_TIMER: pytest.StashKey[Timer] = pytest.StashKey()
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run trials side by side in this process, where that is asked for and possible."""
+    if not has_trials(session.config):
+        return None
+    from pytest_aecbench.plugin.lanes import lanes_of
+
+    lanes = lanes_of(session.config)
+    if lanes is None:
+        return None
+    if session.testsfailed and not session.config.option.continue_on_collection_errors:
+        return None  # pytest's own loop says why nothing runs
+    from pytest_aecbench.plugin.loop import LaneLoop
+
+    LaneLoop(session, lanes).run()
+    return True
 
 
 @pytest.fixture
@@ -49,6 +71,34 @@ def pytest_timeout_set_timer(
     """Remember the time that a test has, to be able to stop the clock."""
     item.stash[_TIMER] = settings
     return (yield)
+
+
+class _TimeoutSettings(Protocol):
+    timeout: float
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True, specname="pytest_timeout_set_timer")
+def interrupt_lane_later(item: pytest.Item, settings: _TimeoutSettings) -> bool | None:
+    """Let the time of a trial in a lane interrupt this lane, and not the one that runs then."""
+    lane = current()
+    if lane is None:
+        return None
+    from pytest_timeout import PYTEST_FAILURE_MESSAGE
+
+    error = pytest.fail.Exception(PYTEST_FAILURE_MESSAGE % settings.timeout)
+    throw = partial(lane.hub.throw, lane, error)
+    item.stash[_LANE_TIMER] = lane.hub.after(settings.timeout, throw)
+    return True
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True, specname="pytest_timeout_cancel_timer")
+def forget_to_interrupt_lane(item: pytest.Item) -> bool | None:
+    """Cancel the timer of a trial in a lane."""
+    if _LANE_TIMER not in item.stash:
+        return None
+    item.stash[_LANE_TIMER].cancel()
+    del item.stash[_LANE_TIMER]
+    return True
 
 
 @contextmanager

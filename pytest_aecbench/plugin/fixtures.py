@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_aecbench.host.lanes import Mutex, away, reversible
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import TaskFile
 from pytest_aecbench.plugin.state import is_worker, settings_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _BUILD_SEC = pytest.StashKey[float]()
 _AGENT_IMAGES: pytest.StashKey[dict[Installation, str]] = pytest.StashKey()
+_AGENT_IMAGES_TURN = pytest.StashKey[Mutex]()
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +61,7 @@ def aec_task(request: pytest.FixtureRequest) -> Task:
 def aec_image(request: pytest.FixtureRequest, aec_backend: ComputeBackend, aec_task: Task) -> str:
     """The reference of the task's built environment; built once per task."""
     start = time.monotonic()
-    image = aec_backend.build_environment(task_dir=aec_task.path)
+    image = away(aec_backend.build_environment, task_dir=aec_task.path)
     request.node.stash[_BUILD_SEC] = time.monotonic() - start
     return image
 
@@ -111,12 +113,14 @@ def aec_agent_image(
     from pytest_aecbench.trials import stages
 
     assert isinstance(request.node, SandboxItem)
-    built = request.node.parent.stash.setdefault(_AGENT_IMAGES, {})
-    if installation not in built:
-        home = request.getfixturevalue("_agent_environments")
-        built[installation] = stages.build_with_agent(
-            aec_trial, aec_backend, aec_image, aec_agent, home
-        )
+    stash = request.node.parent.stash
+    built = stash.setdefault(_AGENT_IMAGES, {})
+    with stash.setdefault(_AGENT_IMAGES_TURN, Mutex()):
+        if installation not in built:
+            home = request.getfixturevalue("_agent_environments")
+            built[installation] = away(
+                stages.build_with_agent, aec_trial, aec_backend, aec_image, aec_agent, home
+            )
     return built[installation]
 
 
@@ -131,7 +135,7 @@ def aec_sandbox(
     aec_slot: None,
 ) -> Iterator[Sandbox]:
     """The trial's sandbox, started for it alone and removed after it, whatever happens."""
-    from pytest_aecbench.trials import stages, verification
+    from pytest_aecbench.trials import verification
 
     aec_trial.image = aec_image
     aec_trial.agent_image = None if aec_agent_image == aec_image else aec_agent_image
@@ -140,31 +144,39 @@ def aec_sandbox(
         spent = aec_trial.timing.get("build", 0.0)
         aec_trial.timing["build"] = spent + task_file.stash[_BUILD_SEC]
         del task_file.stash[_BUILD_SEC]
-    with aec_trial.timed("launch"):
-        stages.stage_inputs(aec_trial)
-        sandbox = stages.launch(
-            aec_trial,
-            aec_backend,
-            aec_agent_image,
-            aec_trial.workspace_dir,
-            network=True if getattr(aec_agent, "network", "task") == "given" else None,
-        )
+    network = True if getattr(aec_agent, "network", "task") == "given" else None
+    sandbox = reversible(
+        partial(verification.end, aec_trial, keep=False),
+        partial(_start, aec_trial, aec_backend, aec_image, aec_agent_image, network),
+    )
     if request.config.getoption("capture") == "no" and not is_worker(request.config):
         from pytest_aecbench.backends.sandbox import Echo
 
         sandbox.echo = Echo(aec_trial.scrubber, partial(print, end="", flush=True))
     if notes := getattr(aec_backend, "notes", None):
         aec_trial.warnings.extend(notes(aec_agent_image))
+    yield sandbox
+    keep = aec_trial.settings.keep != "none" and _is_wanted(request.node)
+    entrance = away(verification.end, aec_trial, sandbox, keep=keep)
+    if keep:  # shown with what else the trial printed
+        request.node.add_report_section("teardown", "kept sandbox", entrance)
+
+
+def _start(
+    trial: Trial, backend: ComputeBackend, image: str, agent_image: str, network: bool | None
+) -> Sandbox:
+    """Start the agent's sandbox, and perhaps the verifier's beside it."""
+    from pytest_aecbench.trials import stages, verification
+
+    with trial.timed("launch"):
+        stages.stage_inputs(trial)
+        sandbox = stages.launch(trial, backend, agent_image, trial.workspace_dir, network=network)
     try:
-        verification.start_ahead(aec_trial, aec_backend, aec_image)
+        verification.start_ahead(trial, backend, image)
     except BaseException:
         sandbox.close()
         raise
-    yield sandbox
-    keep = aec_trial.settings.keep != "none" and _is_wanted(request.node)
-    entrance = verification.end(aec_trial, sandbox, keep=keep)
-    if keep:  # shown with what else the trial printed
-        request.node.add_report_section("teardown", "kept sandbox", entrance)
+    return sandbox
 
 
 def _is_wanted(item: SandboxItem) -> bool:
@@ -181,7 +193,7 @@ def aec_execution(
     from pytest_aecbench.plugin.follow import follower
     from pytest_aecbench.trials import stages
 
-    return stages.attempt(aec_trial, aec_sandbox, aec_agent, follower(pytestconfig))
+    return away(stages.attempt, aec_trial, aec_sandbox, aec_agent, follower(pytestconfig))
 
 
 @pytest.fixture
@@ -198,9 +210,9 @@ def aec_reward(
     aec_trial.agent_result = aec_execution
     if not aec_trial.settings.verify:
         with stages.attributed(aec_trial):
-            stages.collect(aec_trial, aec_sandbox)
+            away(stages.collect, aec_trial, aec_sandbox)
         return None
-    return verification.verify(aec_trial, aec_sandbox, aec_backend, aec_image)
+    return away(verification.verify, aec_trial, aec_sandbox, aec_backend, aec_image)
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.host.lanes import lane_of_thread
 from pytest_aecbench.plugin.state import is_worker, settings_of
 
 if TYPE_CHECKING:
@@ -19,9 +21,14 @@ __all__ = ["check_follow", "follower"]
 
 def check_follow(config: pytest.Config) -> None:
     """Raise SettingsError where the turns of several trials would be mixed."""
-    if settings_of(config).follow and config.getoption("numprocesses", None):
+    from pytest_aecbench.plugin.lanes import lanes_of
+
+    if not settings_of(config).follow:
+        return
+    option = "-n" if config.getoption("numprocesses", None) else "--aec-concurrency"
+    if option == "-n" or lanes_of(config):
         raise SettingsError(
-            "--aec-follow: the turns of several trials would be mixed; leave -n out"
+            f"--aec-follow: the turns of several trials would be mixed; leave {option} out"
         )
 
 
@@ -36,7 +43,8 @@ def follower(config: pytest.Config) -> Callable[[Entry], object] | None:
     capture = config.pluginmanager.getplugin("capturemanager")
 
     def write(text: str) -> None:
-        with capture.global_and_fixture_disabled():
+        # In a thread of a lane nothing is captured, and the capture is another lane's.
+        with nullcontext() if lane_of_thread() else capture.global_and_fixture_disabled():
             print(text, flush=True)
 
     return Follower(write, Style(terminal.fullwidth, terminal.hasmarkup))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, TaskError, classify
+from pytest_aecbench.host.lanes import away
 from pytest_aecbench.plugin._pytest_internals import forget_attempt, shown_as
 from pytest_aecbench.plugin.state import settings_of, state_of
 
@@ -132,38 +133,43 @@ class TrialItem(SandboxItem):
 
     def setup(self) -> None:
         """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
+        if not self.config.option.setupplan:
+            away(self._open)
+            if self.reused is not None:
+                return
+        super().setup()
+
+    def _open(self) -> None:
+        """Open a new attempt, or find an earlier one to reuse."""
         from pytest_aecbench.plugin import evaluate
         from pytest_aecbench.plugin.dataset import check_unchanged
         from pytest_aecbench.plugin.resume import reused_record
         from pytest_aecbench.trials.record import begin
         from pytest_aecbench.trials.trial import Trial
 
-        if not self.config.option.setupplan:
-            settings = settings_of(self.config)
-            self.attempt += 1
-            agent = self.agent
-            if agent.harness == "replay" and settings.evaluate is None:
-                from pytest_aecbench.agents.replay import pinned
+        settings = settings_of(self.config)
+        self.attempt += 1
+        agent = self.agent
+        if agent.harness == "replay" and settings.evaluate is None:
+            from pytest_aecbench.agents.replay import pinned
 
-                agent = pinned(agent, self.task, settings.root)
-            self.trial = Trial(
-                self.task,
-                agent,
-                self.repetition,
-                settings,
-                self.attempt,
-                state_of(self.config).dataset,
-                is_second_chance=self.was_in_doubt,
-            )
-            self.trial.evaluates = evaluate.stored_record(self.config, self.trial)
-            self.reused = reused_record(self.config, self.trial)
-            if self.reused is not None:
-                return
+            agent = pinned(agent, self.task, settings.root)
+        self.trial = Trial(
+            self.task,
+            agent,
+            self.repetition,
+            settings,
+            self.attempt,
+            state_of(self.config).dataset,
+            is_second_chance=self.was_in_doubt,
+        )
+        self.trial.evaluates = evaluate.stored_record(self.config, self.trial)
+        self.reused = reused_record(self.config, self.trial)
+        if self.reused is None:
             self.skip_if_spent()
             check_unchanged(self.trial)
             begin(self.trial)
             evaluate.check(self.trial)
-        super().setup()
 
     def skip_if_spent(self) -> None:
         """Do not run where the run's other trials have cost all that it may cost."""
@@ -255,5 +261,5 @@ class CheckItem(SandboxItem):
         if self._home is not None:
             from pytest_aecbench.host.homes import remove_tree
 
-            remove_tree(self._home)
-            self._home = None
+            home, self._home = self._home, None
+            away(remove_tree, home)

@@ -99,6 +99,7 @@ class Progress:
         """Start the progress, where it can be shown."""
         # Imported here because a run without trials has no use for it.
         from pytest_aecbench.plugin.durations import TrialName, past_duration
+        from pytest_aecbench.plugin.lanes import lanes_of
         from pytest_aecbench.plugin.region import Region
         from pytest_aecbench.plugin.standing import Standing
 
@@ -107,7 +108,7 @@ class Progress:
             self._node_ids,
             lambda node_id: past_duration(config, TrialName.of(config, node_id)),
             reusable=len(state_of(config).reusable),
-            workers=config.getoption("numprocesses", None) or 1,
+            workers=config.getoption("numprocesses", None) or lanes_of(config) or 1,
         )
         interval_sec = settings_of(config).progress_sec
         reporter = config.pluginmanager.get_plugin("terminalreporter")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, LedgerError
+from pytest_aecbench.host.lanes import away
 from pytest_aecbench.plugin.items import SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
 from pytest_aecbench.text import both_ends
@@ -69,9 +70,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         if isinstance(item, TrialItem) and item.trial is not None and item.reused is None:
             from pytest_aecbench.trials.record import forget, keep
 
-            with suppress(LedgerError):
+            with suppress(LedgerError), state_of(item.config).interrupts.held_back():
                 if not item.trial.kept:
-                    keep(item.trial, KeyboardInterrupt("the run was stopped"))
+                    away(keep, item.trial, KeyboardInterrupt("the run was stopped"))
                 forget(item.trial)
         raise
 
@@ -128,13 +129,13 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None], report: pytest.TestRepor
         error = None  # the sentence on a reward that is too low
     item.error = error
     try:
-        record = item.reused or keep(trial, error)
+        record = item.reused or away(keep, trial, error)
     except LedgerError:
         raise
     except Exception as broken:  # noqa: BLE001  (the trial's files may have become anything)
         item.error = broken
         _show_as_error(report, broken)
-        record = keep_failure(trial, broken)
+        record = away(keep_failure, trial, broken)
     item.user_properties.extend(properties(record))
     result = TrialResult.from_record(record)
     if result.reward is not None:  # by today's threshold, also where it is reused

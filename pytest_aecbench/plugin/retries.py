@@ -6,13 +6,13 @@ A trial that does not tell whether its agent or the backend failed is tried once
 from __future__ import annotations
 
 import random
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.host.lanes import pause
 from pytest_aecbench.plugin._pytest_internals import run_attempt
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import needs_sandbox
@@ -40,7 +40,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         (failed, *_) = [report for report in reports if report.failed]
         failed.outcome = "retried"  # type: ignore[assignment]  # neither passed nor failed
         log.pytest_runtest_logreport(report=failed)
-        time.sleep(_delay(item))
+        pause(_delay(item))
         item.forget()
     for report in reports:
         log.pytest_runtest_logreport(report=report)

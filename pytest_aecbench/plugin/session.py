@@ -143,11 +143,13 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
     from pytest_aecbench.ledger.store import CHECKS, Ledger
     from pytest_aecbench.plugin.follow import check_follow
+    from pytest_aecbench.plugin.lanes import check_lanes
     from pytest_aecbench.plugin.lookup import backend_of, preflight_agents
     from pytest_aecbench.plugin.reruns import check_reruns
     from pytest_aecbench.trials.stages import check_space
 
     check_follow(config)
+    check_lanes(config)
     check_reruns(config)
     preflight_agents(config, [node_id for node_id in node_ids if is_trial(node_id)])
     settings, backend = settings_of(config), backend_of(config)
@@ -224,6 +226,7 @@ def _write_plan(settings: Settings, trials: list[str], reused: dict[str, str]) -
 
 def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, recovered: int) -> None:
     """Write what the run is, and what is odd about it."""
+    from pytest_aecbench.plugin.lanes import way_of
     from pytest_aecbench.plugin.lookup import backend_of
 
     settings, state = settings_of(config), state_of(config)
@@ -241,6 +244,8 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
         reporter.write_line(f"aec: experiment {', '.join(name for name in names if name)}")
     describe = getattr(backend_of(config), "describe", None)
     reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
+    if sentence := way_of(config).sentence:
+        reporter.write_line(f"aec: {sentence}")
     if state.dataset is not None:
         reporter.write_line(f"aec: dataset {state.dataset}, tasks in it {len(state.dataset.tasks)}")
         for change in state.dataset.changes:
@@ -256,7 +261,9 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
 
 def _order(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:
     """Return the order of the tests' places: that of dealing, if it is ours, else as collected."""
-    if config.getoption("dist", "no") != "load":
+    from pytest_aecbench.plugin.lanes import lanes_of
+
+    if config.getoption("dist", "no") != "load" and lanes_of(config) is None:
         return list(range(len(node_ids)))
     from pytest_aecbench.plugin.workers import longest_first
 

@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.host import slots
+from pytest_aecbench.host import lanes, slots
 from pytest_aecbench.host.files import shared_directory, whole
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Budget:
         while (left := self._paused_until() - time.time()) > 0:
             if time.monotonic() + left > give_up:
                 raise TimeoutError
-            time.sleep(min(left, _POLL_SEC) + random.uniform(0, left * _SPREAD))  # noqa: S311
+            lanes.pause(min(left, _POLL_SEC) + random.uniform(0, left * _SPREAD))  # noqa: S311
 
     def _paused_until(self) -> float:
         try:

@@ -32,6 +32,7 @@ from pytest_aecbench.errors import (
     SandboxBroken,
     TransferError,
 )
+from pytest_aecbench.host.lanes import reversible
 from pytest_aecbench.providers.calls import Meter
 from pytest_aecbench.tasks.layering import write_layered
 from pytest_aecbench.trials.record import note_cost
@@ -85,7 +86,10 @@ def launch(
     )
     # The protocol has no limits; our own backends and those that want them take them.
     extra = {"limits": limits} if accepts_limits(backend) else {}
-    handle = backend.launch_trial(image_ref=image, workspace_dir=workspace_dir, **extra)
+    handle = reversible(
+        lambda handle: backend.teardown(handle=handle),
+        partial(backend.launch_trial, image_ref=image, workspace_dir=workspace_dir, **extra),
+    )
     sandbox = Sandbox(backend, handle, env)
     if config.healthcheck is not None:
         try:

@@ -8,11 +8,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from pytest_aecbench.host.files import shared_directory
+from pytest_aecbench.host.hub import Hub
+from pytest_aecbench.host.lanes import pause
 from pytest_aecbench.host.slots import lower, slot
 
 pytestmark = pytest.mark.usefixtures("own_machine")
@@ -200,3 +205,42 @@ def test_after_a_pause_a_run_begins_with_few_again(clock: Clock) -> None:
     (limit,) = _slot_files("box.limit")
     os.utime(limit, (clock.now - 601, clock.now - 601))
     assert usable(32, first=10) == 10
+
+
+def test_a_process_does_not_try_the_slots_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    class Counting(FileLock):
+        def acquire(self, *args: Any, **kwargs: Any) -> Any:
+            tried.append(self.lock_file)
+            return super().acquire(*args, **kwargs)
+
+    monkeypatch.setattr("pytest_aecbench.host.slots.FileLock", Counting)
+    with ExitStack() as held:
+        for _ in range(100):
+            held.enter_context(slot("box", 100))
+        assert len(tried) == 200  # each slot, and the place of its heir
+        with pytest.raises(TimeoutError):
+            held.enter_context(slot("box", 100, patience_sec=0.1))
+    with slot("box", 100):
+        pass
+
+
+def test_lanes_wait_for_slots_in_turn() -> None:
+    hub = Hub()
+    level, highest, done = 0, 0, 0
+
+    def call() -> None:
+        nonlocal level, highest, done
+        with slot("box", 2):
+            level += 1
+            highest = max(highest, level)
+            pause(0.02)
+            level -= 1
+            done += 1
+
+    for number in range(6):
+        hub.start(str(number), call)
+    while hub.lanes:
+        hub.step(10)
+    assert (done, highest) == (6, 2)

@@ -93,6 +93,7 @@ class DockerBackend:
     """Runs trials in containers with ``labels``; ``keep_all`` leaves every container behind."""
 
     name = "docker"
+    thread_safe = True
     starts_ahead = True  # an idle container costs next to nothing
 
     def __init__(

@@ -63,6 +63,7 @@ class LocalBackend:
     """
 
     name = "local"
+    thread_safe = True
 
     def __init__(
         self, mode: Mode = "auto", hidden: Sequence[Path] = (), shown: Sequence[Path] = ()

@@ -1,0 +1,71 @@
+"""Whether trials run in lanes of this process, one at a time, or in workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.plugin.state import is_worker, settings_of
+
+if TYPE_CHECKING:
+    import pytest
+
+__all__ = ["Way", "check_lanes", "lanes_of", "way_of"]
+
+# A lane has its slot, a connection or the pipes of a command, and files that it copies.
+_FILES_OF_A_LANE = 8
+_FILES_OF_THE_PROCESS = 128
+
+
+class Way(NamedTuple):
+    """How trials are run: in so many lanes, or in none; and what the header says of it."""
+
+    lanes: int | None
+    sentence: str | None
+
+
+def lanes_of(config: pytest.Config) -> int | None:
+    """Return how many trials this process runs side by side; None for one after the other."""
+    return way_of(config).lanes
+
+
+def way_of(config: pytest.Config) -> Way:
+    """Return how trials are run, by the settings, the options of pytest and the backend."""
+    from pytest_aecbench.plugin.lookup import backend_of
+
+    settings, option = settings_of(config), config.option
+    count = settings.concurrency
+    in_workers = is_worker(config) or getattr(option, "numprocesses", None) is not None
+    if count is None or count < 2 or in_workers or getattr(option, "tx", None):
+        return Way(None, None)
+    if option.collectonly or option.setupplan or option.setuponly or option.setupshow:
+        return Way(None, None)
+    backend = backend_of(config)
+    if not getattr(backend, "thread_safe", False):
+        name = type(backend).__name__
+        return Way(None, f"one trial at a time; {name} is not thread_safe, use -n")
+    return Way(count, f"up to {count} trials at once in this process")
+
+
+def check_lanes(config: pytest.Config) -> None:
+    """Raise SettingsError for lanes that cannot be, and let this process open enough files."""
+    count = lanes_of(config)
+    if count is None:
+        return
+    where = settings_of(config).where("concurrency", "--aec-concurrency")
+    for name in ("usepdb", "trace"):
+        if config.getoption(name, False):
+            option = {"usepdb": "--pdb"}.get(name, f"--{name}")
+            raise SettingsError(f"{option}: debugs one trial at a time; leave out {where}")
+    import resource
+
+    needed = count * _FILES_OF_A_LANE + _FILES_OF_THE_PROCESS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            most = max(1, (hard - _FILES_OF_THE_PROCESS) // _FILES_OF_A_LANE)
+            raise SettingsError(
+                f"{where}: {count} trials at once need {needed} open files, and this process may "
+                f"have {hard}; use at most {most}, or raise the limit (ulimit -Hn)"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""The three ways to run a project."""
+"""The ways to run a project."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _own_machine(own_machine: Path) -> None:
     """Let no test wait for another's trials."""
 
 
-MODES = {"plain": (), "n0": ("-n0",), "n2": ("-n2",)}
+MODES = {"plain": (), "n0": ("-n0",), "n2": ("-n2",), "lanes": ("--aec-concurrency=4",)}
 
 
 def _modes(*by_day: str) -> pytest.MarkDecorator:
@@ -28,20 +28,24 @@ def _modes(*by_day: str) -> pytest.MarkDecorator:
 # Workers take ten times as long as a run in this process, so by day they are for what crosses to
 # them and back. -n0 hardly differs from no option.
 in_every_mode = _modes(*MODES)
-with_workers_too = _modes("plain", "n2")
-_plainly = _modes("plain")
+with_workers_too = _modes("plain", "n2", "lanes")
+# For tests of runs that set nothing of ours, which lanes would do.
+unconfigured = pytest.mark.parametrize(
+    "anyhow", ["plain", at_night("n0"), at_night("n2")], indirect=True
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a project plainly by day, unless the test says otherwise."""
+    """Run a project plainly by day, unless the test, or ``BY_DAY`` of its module, adds modes."""
     marks = [*metafunc.definition.iter_markers("parametrize")]
     if "anyhow" in metafunc.fixturenames and all(mark.args[0] != "anyhow" for mark in marks):
-        metafunc.parametrize(*_plainly.mark.args, **_plainly.mark.kwargs)
+        modes = _modes("plain", *getattr(metafunc.module, "BY_DAY", ())).mark
+        metafunc.parametrize(*modes.args, **modes.kwargs)
 
 
 @pytest.fixture
 def anyhow(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Project:
-    """A project run plainly, with -n0 or with -n2."""
+    """A project run plainly, with -n0, with -n2 or in lanes."""
     return Project(pytester, MODES[request.param])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugin.conftest import unconfigured
 from tests.project import HALF, Project
 
 
@@ -114,6 +115,7 @@ def test_a_conflict_of_ini_and_project_is_said_in_one_line(anyhow: Project) -> N
     )
 
 
+@unconfigured
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -143,6 +145,7 @@ def test_a_directory_in_place_of_the_project_file_is_one_line(project: Project) 
     assert refused(project.run()) == ("aec-bench.toml: not a regular file; put a text file there")
 
 
+@unconfigured
 def test_a_bad_users_file_refuses_trials_and_nothing_else(
     anyhow: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +214,7 @@ def test_dotenv_fills_in_what_the_shell_left_out_and_is_never_shown(
     assert SECRET not in show.stdout.str()
 
 
+@unconfigured
 def test_dotenv_of_a_project_that_is_not_ours_is_left_alone(anyhow: Project) -> None:
     (anyhow.path / ".env").write_text("FROM_DOTENV=1\n")
     (anyhow.path / "test_it.py").write_text(

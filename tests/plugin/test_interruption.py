@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 # Both are taken alike: by day each is tried in some of the ways.
 SIGNALS = [signal.SIGINT, at_night(signal.SIGTERM), at_night(signal.SIGHUP)]
+LANES = "--aec-concurrency=4"
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -26,8 +27,9 @@ SIGNALS = [signal.SIGINT, at_night(signal.SIGTERM), at_night(signal.SIGHUP)]
         ("worker", ("-n2",), "auto"),
         ("group", ("-n2",), "auto"),
         ("group", (), "rewriting"),
+        ("controller", (LANES,), "auto"),
     ],
-    ids=["plain", "controller", "worker", "group", "rewriting"],
+    ids=["plain", "controller", "worker", "group", "rewriting", "lanes"],
 )
 def test_a_stopped_run_leaves_a_record_and_nothing_else(
     project: Project, whom: str, arguments: tuple[str, ...], mode: str, number: signal.Signals
@@ -46,7 +48,9 @@ def test_a_stopped_run_leaves_a_record_and_nothing_else(
     run.wait_until_nothing_is_left()
 
 
-@pytest.mark.parametrize("arguments", [(), at_night(("-n2",))], ids=["plain", "n2"])
+@pytest.mark.parametrize(
+    "arguments", [(), at_night(("-n2",)), at_night((LANES,))], ids=["plain", "n2", "lanes"]
+)
 def test_a_terminal_that_is_closed_stops_the_run_in_good_order(
     project: Project, arguments: tuple[str, ...]
 ) -> None:
@@ -61,8 +65,14 @@ def test_a_terminal_that_is_closed_stops_the_run_in_good_order(
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
     ("whom", "arguments"),
-    [("controller", ()), ("controller", ("-n2",)), ("worker", ("-n2",)), ("group", ("-n2",))],
-    ids=["plain", "controller", "worker", "group"],
+    [
+        ("controller", ()),
+        ("controller", ("-n2",)),
+        ("worker", ("-n2",)),
+        ("group", ("-n2",)),
+        ("controller", (LANES,)),
+    ],
+    ids=["plain", "controller", "worker", "group", "lanes"],
 )
 def test_a_second_signal_ends_the_run_at_once(
     project: Project, whom: str, arguments: tuple[str, ...], number: signal.Signals
@@ -84,7 +94,7 @@ def test_a_second_signal_ends_the_run_at_once(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, at_night(signal.SIGINT)])
-@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("arguments", [(), ("-n2",), (LANES,)], ids=["plain", "n2", "lanes"])
 def test_a_first_signal_lets_a_teardown_end(
     project: Project, arguments: tuple[str, ...], number: signal.Signals
 ) -> None:
@@ -122,7 +132,23 @@ def test_a_worker_killed_in_any_phase_makes_an_error_with_a_record(
     assert len(run.records()) == 3
 
 
-@pytest.mark.parametrize("arguments", [pytest.param((), id="plain"), at_night(("-n2",), id="n2")])
+@pytest.mark.parametrize("phase", PHASES)
+def test_lanes_stop_in_any_phase(project: Project, phase: str) -> None:
+    run = BlockedRun(project, phase, LANES)
+    run.signal("controller", signal.SIGINT, phase)
+    run.let_go()
+    returncode, output = run.end()
+    assert returncode == pytest.ExitCode.INTERRUPTED, output
+    begun = len([path for path in project.path.glob("jobs/*/*") if path.is_dir()])
+    assert len(run.validities()) == begun
+    assert set(run.validities()) <= {"interrupted", "scored"}
+    run.wait_until_nothing_is_left()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param((), id="plain"), at_night(("-n2",), id="n2"), at_night((LANES,), id="lanes")],
+)
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_run_killed_in_any_phase_is_recorded_by_the_next(
     project: Project, phase: str, arguments: tuple[str, ...]
@@ -143,6 +169,8 @@ def test_a_run_killed_in_any_phase_is_recorded_by_the_next(
     elif not arguments:
         assert "crashed" in validities
         assert "aec: recorded 1 trials that died with their run" in output
+    elif arguments == (LANES,):
+        assert f"aec: recorded {validities.count('crashed')} trials that died" in output
 
 
 def test_a_worker_replaced_twice_loses_nothing(project: Project) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.plugin.conftest import in_every_mode, with_workers_too
 from tests.project import HALF, Project
 
+BY_DAY = ("lanes",)
+
 
 def writes(reward: object) -> str:
     """Return a verifier that writes just this reward."""

@@ -13,6 +13,8 @@ from pytest_aecbench.ledger.store import Ledger
 from tests.plugin.conftest import in_every_mode, with_workers_too
 from tests.project import HALF, Project
 
+BY_DAY = ("lanes",)
+
 SECRET = "sk-ant-very-secret-0123456789"
 
 

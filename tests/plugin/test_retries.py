@@ -7,6 +7,8 @@ import pytest
 from tests.plugin.conftest import with_workers_too
 from tests.project import HALF, Project
 
+BY_DAY = ("lanes",)
+
 FLAKY = """
     import os
     from pathlib import Path

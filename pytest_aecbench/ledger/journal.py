@@ -12,7 +12,7 @@ from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.host.files import read_regular
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.ledger.record import Cost, TrialRecord
-from pytest_aecbench.ledger.store import Ledger
+from pytest_aecbench.ledger.store import Ledger, remove_half_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,6 +123,8 @@ def recover(
         if dry_run:
             recovered.append(record)
             continue
+        with suppress(OSError):
+            remove_half_written(note.with_name(f"{record.trial_id}.json"))
         try:
             Ledger(ledger_root).append(record)
             recovered.append(record)

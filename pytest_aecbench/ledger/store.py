@@ -29,6 +29,7 @@ __all__ = [
     "Loaded",
     "check_experiment_id",
     "place_new",
+    "remove_half_written",
 ]
 
 MAX_RECORD_BYTES = 64 << 20
@@ -87,7 +88,7 @@ class Ledger:
         with _one_line(directory, "written"):
             for number in itertools.count(2):
                 if not path.exists():
-                    with _temporary(directory, data) as temporary:
+                    with _temporary(path, data) as temporary:
                         _place(temporary, path)
                     _sync_directory(directory)
                 if _without_comments(path.read_bytes()) == _without_comments(data):
@@ -98,7 +99,7 @@ class Ledger:
     def check_writable(self, experiment_id: str | None = None) -> None:
         """Raise LedgerError unless a record could be written now."""
         directory = self.root / experiment_id if experiment_id else self.root
-        with _one_line(directory, "written"), _temporary(directory, bytes(4096)):
+        with _one_line(directory, "written"), _temporary(directory / "probe", bytes(4096)):
             pass
 
     def experiments(self) -> list[str]:
@@ -167,9 +168,15 @@ def _without_comments(data: bytes) -> list[bytes]:
 def place_new(path: Path, data: bytes) -> None:
     """Put a whole file there or none, never in place of another; LedgerError says why not."""
     with _one_line(path, "written"):
-        with _temporary(path.parent, data) as temporary:
+        with _temporary(path, data) as temporary:
             _place(temporary, path)
         _sync_directory(path.parent)
+
+
+def remove_half_written(path: Path) -> None:
+    """Remove what a process that died has left of a file that it was going to place."""
+    for temporary in path.parent.glob(f".{path.stem}.*.tmp"):
+        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -202,10 +209,10 @@ def _one_line(path: Path, verb: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _temporary(directory: Path, data: bytes) -> Iterator[Path]:
+def _temporary(target: Path, data: bytes) -> Iterator[Path]:
     """Keep ``data`` safely on disk under a name that no reader looks at."""
-    _make_directory(directory)
-    path = directory / f".{os.urandom(8).hex()}.tmp"
+    _make_directory(target.parent)
+    path = target.with_name(f".{target.stem}.{os.urandom(8).hex()}.tmp")
     try:
         with path.open("xb") as file:
             file.write(data)

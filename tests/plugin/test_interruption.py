@@ -162,7 +162,8 @@ def test_a_run_killed_in_any_phase_is_recorded_by_the_next(
     output = run.run_again()
     run.wait_until_nothing_is_left()
     validities = run.validities()
-    assert len(validities) == begun, output
+    # In lanes another trial may be noted that has no directory yet.
+    assert begun <= len(validities) <= (3 if arguments == (LANES,) else begun), output
     assert set(validities) <= {"scored", "crashed", "interrupted"}
     if phase == "teardown":
         assert "scored" in validities

@@ -78,7 +78,7 @@ class _TimeoutSettings(Protocol):
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True, specname="pytest_timeout_set_timer")
-def interrupt_lane_later(item: pytest.Item, settings: _TimeoutSettings) -> bool | None:
+def pytest_timeout_set_lane_timer(item: pytest.Item, settings: _TimeoutSettings) -> bool | None:
     """Let the time of a trial in a lane interrupt this lane, and not the one that runs then."""
     lane = current()
     if lane is None:
@@ -92,7 +92,7 @@ def interrupt_lane_later(item: pytest.Item, settings: _TimeoutSettings) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True, specname="pytest_timeout_cancel_timer")
-def forget_to_interrupt_lane(item: pytest.Item) -> bool | None:
+def pytest_timeout_cancel_lane_timer(item: pytest.Item) -> bool | None:
     """Cancel the timer of a trial in a lane."""
     if _LANE_TIMER not in item.stash:
         return None

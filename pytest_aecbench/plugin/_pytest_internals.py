@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from _pytest._code.code import ExceptionInfo, TerminalRepr
+    from _pytest.fixtures import SubRequest
 
 __all__ = [
     "begin_line",
@@ -64,14 +66,15 @@ def forget_attempt(item: pytest.Function) -> None:
     """Let the item be set up again: what failed for a whole task or session would fail again."""
     from pytest_aecbench.plugin._pytest_setup import OwnDefinitions
 
+    item._initrequest()
     found = item._fixtureinfo.name2fixturedefs
     for definitions in found.values():
         for definition in definitions:
             if definition.cached_result is not None and definition.cached_result[2]:
-                definition.cached_result = None
+                with suppress(Exception):  # the attempt has an error already
+                    definition.finish(cast("SubRequest", item._request))
     if isinstance(found, OwnDefinitions):
         found.clear()
-    item._initrequest()
 
 
 def mark(name: str) -> pytest.MarkDecorator:

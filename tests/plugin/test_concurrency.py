@@ -437,9 +437,10 @@ build = Counting.build_environment
 def build_environment(self, *, task_dir):
     if task_dir not in failed:
         failed.add(task_dir)
-        from pytest_aecbench.errors import BuildError
-        raise BuildError("registry is down")
-    (HERE / f"built-{task_dir.name}").open("a").write("x")
+        from pytest_aecbench.errors import BackendError
+        raise BackendError("registry is down")
+    with (HERE / f"built-{task_dir.name}").open("a") as file:
+        file.write("x")
     return build(self, task_dir=task_dir)
 
 Counting.build_environment = build_environment

@@ -10,6 +10,9 @@ from importlib.metadata import version
 from json import JSONDecodeError
 from typing import IO, TYPE_CHECKING, Any
 
+# The SDK reads it when it is imported; hundreds of trials may each have a connection.
+os.environ.setdefault("E2B_MAX_CONNECTIONS", "1000")
+
 import e2b
 import httpx
 from e2b.exceptions import (
@@ -216,6 +219,7 @@ class E2BBackend(RemoteBackend):
     """Runs trials in sandboxes of E2B."""
 
     make_vendor = E2BVendor
+    thread_safe = True
 
 
 def _no_retries() -> dict[str, Any]:

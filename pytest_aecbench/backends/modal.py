@@ -243,6 +243,7 @@ class ModalBackend(RemoteBackend):
     """Runs trials in sandboxes of Modal."""
 
     make_vendor = ModalVendor
+    thread_safe = True
 
 
 def _check_credentials() -> None:

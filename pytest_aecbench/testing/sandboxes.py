@@ -56,6 +56,30 @@ class SandboxConformance:
             shown = list(threads.map(trial, range(8)))
         assert shown == [f"{number}\n" * 3 for number in range(8)]
 
+    def test_many_threads(self, backend: ComputeBackend, task_dir: Path, tmp_path: Path) -> None:
+        """Run twenty trials at once through one instance, if it says that it is thread-safe."""
+        count = 20 if getattr(backend, "thread_safe", False) else 1
+        together = threading.Barrier(count, timeout=300)
+
+        def trial(number: int) -> tuple[str, str]:
+            workspace_dir = tmp_path / f"trial-{number}" / "workspace"
+            workspace_dir.mkdir(parents=True)
+            (workspace_dir / "given").write_text(str(number))
+            image_ref = backend.build_environment(task_dir=task_dir)
+            handle = backend.launch_trial(image_ref=image_ref, workspace_dir=workspace_dir)
+            sandbox = RunningSandbox(backend, handle, workspace_dir)
+            try:
+                together.wait()
+                shown = sandbox.output("cat given; echo made >> given", timeout_sec=300)
+                collected = sandbox.collect().workspace / "given"
+                return shown, collected.read_text()
+            finally:
+                sandbox.teardown()
+
+        with ThreadPoolExecutor(count) as threads:
+            found = list(threads.map(trial, range(count)))
+        assert found == [(str(number), f"{number}made\n") for number in range(count)]
+
     def test_teardown_can_be_repeated(self, backend: ComputeBackend, launch: Launch) -> None:
         sandbox = launch()
         name = sandbox.handle.backend_name

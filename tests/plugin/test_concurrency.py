@@ -1,4 +1,4 @@
-"""Trials side by side in one process: fixtures, reports, hooks and options work as they do alone."""
+"""Trials side by side in one process: fixtures, reports and options work as they do alone."""
 
 from __future__ import annotations
 

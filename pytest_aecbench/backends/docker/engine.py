@@ -49,13 +49,19 @@ MOUNTS = Path("/proc/self/mounts")
 TROUBLE = (DockerException, RequestException, HTTPError, OSError)
 
 
+_CONNECTIONS = 200
+
+
 def connect(version: str | None = None, timeout_sec: int = _TIMEOUT_SEC) -> Any:
     """Return a low-level client of the engine that the environment or the CLI's context names.
 
     It asks for the API's ``version`` unless that is given.
     """
     try:
-        return docker.APIClient(**_address(), version=version, timeout=timeout_sec)
+        # A connection for each of many threads; the client would make more and not keep them.
+        return docker.APIClient(
+            **_address(), version=version, timeout=timeout_sec, max_pool_size=_CONNECTIONS
+        )
     except TROUBLE as error:
         raise LaunchError(f"docker: {_unreachable(str(error))}") from None
 

@@ -164,8 +164,8 @@ TABLE = (
     Setting(
         "concurrency",
         "how many trials may have a sandbox at once on this machine, in all your runs on the "
-        "backend and whatever -n says (default: the backend's own); without -n, so many run side by "
-        "side in one process",
+        "backend and whatever -n says (default: the backend's own); without -n, so many run side "
+        "by side in one process",
         "count",
         option="--aec-concurrency",
         metavar="N",

@@ -206,7 +206,7 @@ def until(is_over: Callable[[], object]) -> None:
 
 
 def gather(submit: Submit, request: Request) -> Any:
-    """Be submitted together with all lanes that gather; return the outcome of one's own request.
+    """Submit a request together with those of all lanes that gather; return its own outcome.
 
     Raises:
         BackendError: the job ended before this outcome came.

@@ -63,7 +63,7 @@ class Interrupts:
                 raise KeyboardInterrupt
 
     def hold_back(self, held_back: bool) -> bool:
-        """Say whether a first signal is delayed from now on; return how it was."""
+        """Set whether a first signal is delayed from now on; return how it was."""
         before, self._held_back = self._held_back, held_back
         return before
 

@@ -1,7 +1,7 @@
-"""Names of pytest that it does not promise to keep: what belongs to the test that runs.
+"""Names of pytest that it does not promise to keep: global state of the test that runs.
 
-Each part is taken from a lane that leaves the floor and put back when it has the floor again. What
-threads print, log and warn of is given to the lane that they work for.
+Each part is taken from a lane that leaves the floor and put back when it has the floor again. The
+output, logs and warnings of a thread go to the lane that it works for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CURRENT_TEST = "PYTEST_CURRENT_TEST"
 
 
 class Belongings:
-    """What a lane has of pytest's while it is away from the floor."""
+    """The parts of pytest's state that a lane has while it is away from the floor."""
 
     def __init__(self, item: pytest.Item) -> None:
         self.item = item

@@ -1,4 +1,4 @@
-"""Whether trials run in lanes of this process, one at a time, or in workers."""
+"""The way in which trials run: in lanes of this process, one at a time, or in workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES_OF_THE_PROCESS = 128
 
 
 class Way(NamedTuple):
-    """How trials are run: in so many lanes, or in none; and what the header says of it."""
+    """The number of lanes that trials run in, if any, and the header's sentence about it."""
 
     lanes: int | None
     sentence: str | None

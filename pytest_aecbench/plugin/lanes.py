@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Way", "check_lanes", "lanes_of", "way_of"]
 
-# A lane has its slot, a connection or the pipes of a command, and files that it copies.
-_FILES_OF_A_LANE = 8
+# A lane has its slot, connections or the pipes and namespaces of sandboxes, and files to copy.
+_FILES_OF_A_LANE = 16
 _FILES_OF_THE_PROCESS = 128
 
 

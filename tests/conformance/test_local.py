@@ -5,18 +5,19 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import resource
 import select
 import signal
 import socket
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.backends import Limits, TrialHandle
+from pytest_aecbench.backends import BackendExecutionRequest, Limits, TrialHandle
 from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.errors import (
     BackendError,
@@ -863,3 +864,21 @@ def test_a_workspace_with_a_space_in_its_name_works(workshop: Workshop) -> None:
     workshop.boxes.append(box)
     box.output("echo x > /workspace/y; cat /workspace/y")
     assert (workspace / "y").exists()
+
+
+@pytest.mark.needs("namespaces")
+def test_a_process_with_thousands_of_open_files_can_have_sandboxes(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    backend = LocalBackend("namespaces")
+    (tmp_path / "workspace").mkdir()
+    with ExitStack() as held:
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            held.callback(os.close, os.dup(0))
+        held.callback(backend.close)
+        image = backend.build_environment(task_dir=tmp_path)
+        handle = backend.launch_trial(image_ref=image, workspace_dir=tmp_path / "workspace")
+        held.callback(backend.teardown, handle=handle)
+        request = BackendExecutionRequest("echo here", timeout_sec=60)
+        assert backend.execute_trial(handle=handle, request=request).stdout == "here\n"

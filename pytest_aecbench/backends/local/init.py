@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import shlex
 import subprocess
 import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.backends.shared.processes import is_readable
 from pytest_aecbench.backends.shared.shell import find_tool, tool_env
 from pytest_aecbench.errors import LaunchError
 
@@ -103,7 +103,7 @@ class FirstProcess:
             )
         try:
             with os.fdopen(ready, "rb", buffering=0) as answer:
-                line = answer.readline() if select.select([answer], [], [], _START_SEC)[0] else b""
+                line = answer.readline() if is_readable(answer, _START_SEC) else b""
             self.pid = int(line)
         except BaseException as error:
             self.stop()

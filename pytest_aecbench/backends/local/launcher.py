@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from pytest_aecbench.backends.shared.processes import is_readable
 from pytest_aecbench.backends.shared.shell import tool_env
 from pytest_aecbench.errors import BackendError
 
@@ -132,7 +132,7 @@ class SandboxProcess:
     def wait(self, timeout: float) -> int | None:
         """Wait for the command's end; raise TimeoutExpired if it takes too long."""
         if self.returncode is None:
-            if not select.select([self._answer], [], [], timeout)[0]:
+            if not is_readable(self._answer, timeout):
                 raise subprocess.TimeoutExpired("command", timeout)
             with self._answer:
                 how, _, what = os.fsdecode(self._answer.read(_LONGEST_ANSWER) or b"").partition(" ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import subprocess
 import threading
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["run"]
+__all__ = ["is_readable", "run"]
 
 _CHUNK = 1024 * 1024  # at least a pipe's capacity, so that one read empties it
 _POLL_SEC = 0.02
@@ -186,6 +187,14 @@ def _release(streams: Sequence[_Stream]) -> None:
             target=_discard, args=(lingering,), name="aec-output", daemon=True
         )
         reader.start()
+
+
+def is_readable(file: IO[bytes], timeout_sec: float) -> bool:
+    """Wait until there is something to read, or the end; return whether it came in time."""
+    # Not select, which fails for the descriptors of a process that has more than 1,024.
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(timeout_sec * 1000))
 
 
 def _discard(readers: list[int]) -> None:

@@ -195,6 +195,10 @@ class OwnDefinitions(dict[str, "Sequence[Definition]"]):
         self._item = item
         self._fixtures = fixtures
 
+    def copy(self) -> OwnDefinitions:
+        """Return this very mapping, which pytest 9.0 copies for each request."""
+        return self
+
     def get(self, name: str, default: Any = None) -> Any:
         """Return the item's own definitions of that name, also those of a later request."""
         if name not in self:

@@ -66,6 +66,9 @@ AVAILABLE: dict[str, Callable[[], bool]] = {
     "namespaces": lambda: _runs(
         "unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount", "true"
     ),
+    "machines": lambda: (
+        os.geteuid() == 0 and _runs("unshare", "--pid", "--fork", "--mount-proc", "true")
+    ),
     "npm": lambda: _runs("npm", "--version"),
 }
 

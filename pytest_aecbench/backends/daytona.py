@@ -32,7 +32,7 @@ from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, SandboxGone, SettingsError
-from pytest_aecbench.host.owner import LABEL_PREFIX
+from pytest_aecbench.host.owner import PID_LABEL
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
 
@@ -210,8 +210,7 @@ class DaytonaVendor:
         def listed() -> list[Rented]:
             with _translated("listing sandboxes"):
                 found = list(self._client.list(request_timeout=_CALL_SEC))
-            mark = f"{LABEL_PREFIX}pid"
-            return [Rented(one.id, one.labels) for one in found if mark in one.labels]
+            return [Rented(one.id, one.labels) for one in found if PID_LABEL in one.labels]
 
         return bounded(listed, _START_SEC, "daytona: listing sandboxes")
 

@@ -29,7 +29,7 @@ from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.host.owner import LABEL_PREFIX
+from pytest_aecbench.host.owner import PID_LABEL
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
 
@@ -208,8 +208,7 @@ class E2BVendor:
             pages = self._client.Sandbox.list(limit=_PAGE)
             while pages.has_next:
                 found += pages.next_items()
-        mark = f"{LABEL_PREFIX}pid"
-        return [Rented(one.sandbox_id, one.metadata) for one in found if mark in one.metadata]
+        return [Rented(one.sandbox_id, one.metadata) for one in found if PID_LABEL in one.metadata]
 
 
 class E2BBackend(RemoteBackend):

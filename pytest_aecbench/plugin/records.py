@@ -91,29 +91,43 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config = session.config
     if not has_trials(config):
         return
+    problems = _close(config)
+    if not is_worker(config):
+        problems += _clean_up(config, interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+    # Too late for a test to fail of them.
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        for problem in problems:
+            reporter.write_line(f"aec: {problem}")
+
+
+def _close(config: pytest.Config) -> list[str]:
+    """Close the backend; return what is wrong with it."""
     try:
-        _clean_up(config, interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+        if close := getattr(state_of(config).backend, "close", None):
+            close()
     except AecBenchError as error:
-        # Too late for a test to fail of it.
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.write_line(f"aec: {error}")
+        return [str(error)]
+    return []
 
 
-def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
-    backend = state_of(config).backend
-    if close := getattr(backend, "close", None):
-        close()
-    if is_worker(config):
-        return
+def _clean_up(config: pytest.Config, *, interrupted: bool) -> list[str]:
+    """Record what died with its worker, remove what dead runs left; return what is left to say."""
     from pytest_aecbench.host import runs
-    from pytest_aecbench.trials.recovery import recover
+    from pytest_aecbench.ledger import journal
+    from pytest_aecbench.trials.reaping import Reaping
+    from pytest_aecbench.trials.recovery import end_dead_leases, recover
 
-    with suppress(LedgerError):  # said already, to each trial that could not be kept
-        recover(settings_of(config), interrupted=interrupted)
-    if reap := getattr(backend, "reap", None):
-        reap()
-    runs.end(settings_of(config).run_id)
+    settings, backend = settings_of(config), state_of(config).backend
+    reaping = Reaping(backend, settings.backend)
+    reaping.start()
+    # An error in the ledger was said to each trial that could not be kept, and keeps the lease.
+    with suppress(LedgerError):
+        recover(settings, interrupted=interrupted)
+        end_dead_leases(settings.ledger_root)
+        if journal.is_quiet(settings.ledger_root, settings.run_id):
+            runs.end(settings.run_id)
+    return reaping.wait()
 
 
 def _keep(item: TrialItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

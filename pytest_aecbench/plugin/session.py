@@ -11,7 +11,6 @@ import pytest
 
 from pytest_aecbench.errors import (
     AecBenchError,
-    BackendError,
     LedgerError,
     SettingsError,
     TaskError,
@@ -170,28 +169,24 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
     The plan, the order of trials and the experiment are fixed here, once for all workers.
     """
     from pytest_aecbench.host import runs
-    from pytest_aecbench.host.homes import abandoned_homes, remove_tree
     from pytest_aecbench.ledger.store import Ledger
     from pytest_aecbench.plugin.lookup import backend_of
     from pytest_aecbench.settings.experiment import experiment_yaml
-    from pytest_aecbench.trials.recovery import recover
+    from pytest_aecbench.trials.reaping import Reaping
+    from pytest_aecbench.trials.recovery import end_dead_leases, recover
 
     settings, state = settings_of(config), state_of(config)
-    if reap := getattr(backend_of(config), "reap", None):
-        try:
-            reap()
-        except BackendError as error:  # another run's, and no reason to stop this one
-            state.notes.append(f"what dead runs left cannot be removed; {error}")
+    Reaping(backend_of(config), settings.backend).start()
     state.order = _order(config, node_ids)
-    for home in abandoned_homes("check"):
-        remove_tree(home)
     if not settings.checks:
         experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
         Ledger(settings.ledger_root).keep_experiment(settings.experiment_id, experiment)
         trials = [node_ids[number] for number in state.order if is_trial(node_ids[number])]
         _write_plan(settings, trials, state.reusable)
     recovered = recover(settings)
-    runs.begin(settings.run_id, settings.ledger_root)
+    end_dead_leases(settings.ledger_root)
+    secrets = sorted(settings.secrets())
+    runs.begin(runs.Lease(settings.run_id, settings.ledger_root, settings.frozen(), secrets))
     return len(recovered)
 
 

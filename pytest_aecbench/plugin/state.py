@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,12 +67,10 @@ class RunState:
         """The resolved settings."""
         if self._told is None:
             return _resolve(self._config)
-        from pytest_aecbench.settings.resolve import resolve
+        from pytest_aecbench.settings.resolve import thaw
 
         # Nothing, where the settings are wrong: the controller refuses the run if it has trials.
-        frozen = dict(self._told.get("settings", {}))
-        root = Path(frozen.pop("root", self._config.rootpath))
-        return resolve(root, frozen.pop("given", {}), **frozen)
+        return thaw(self._told.get("settings", {}), self._config.rootpath)
 
     @cached_property
     def reusable(self) -> dict[str, str]:
@@ -118,15 +115,9 @@ class RunState:
 
     def handover(self) -> dict[str, Any]:
         """Return what workers are told, in plain types."""
-        settings, dataset = settings_of(self._config), self.dataset
+        dataset = self.dataset
         return {
-            "settings": {
-                "root": str(settings.root),
-                "given": dict(settings.given),
-                "experiment_id": settings.experiment_id,
-                "run_id": settings.run_id,
-                "secret_names": settings.secret_names,
-            },
+            "settings": settings_of(self._config).frozen(),
             "reusable": self.reusable,
             "dataset": dataset and asdict(dataset),
             "stored_rows": self.stored_rows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.backends import BACKENDS
 from pytest_aecbench.documents.variables import expand_in, variables_in
@@ -98,6 +98,16 @@ class Settings:
         handed = handed_over(names, os.environ).items()
         added = {name: value for name, value in handed if value not in public}
         return secrets_from(os.environ, {**added, **private})
+
+    def frozen(self) -> dict[str, Any]:
+        """Return these settings in plain types, for another process to resolve again."""
+        return {
+            "root": str(self.root),
+            "given": dict(self.given),
+            "experiment_id": self.experiment_id,
+            "run_id": self.run_id,
+            "secret_names": self.secret_names,
+        }
 
     def on(self, backend: str) -> Settings:
         """Return these settings for another backend, with the options that belong to it."""

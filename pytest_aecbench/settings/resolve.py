@@ -19,7 +19,7 @@ from pytest_aecbench.tasks.selection import Selection
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["find_experiment", "resolve"]
+__all__ = ["find_experiment", "resolve", "thaw"]
 
 # The values of settings that were not given, where they are not None.
 _ABSENT: dict[str, object] = {"checks": (), "prices": {}}
@@ -63,6 +63,13 @@ def resolve(
         notes=tuple(notes),
         **{**settled, "verify": "evaluate" in given or settled["verify"]},
     )
+
+
+def thaw(frozen: Mapping[str, Any], root: Path) -> Settings:
+    """Return the settings that another process froze; ``root`` is where it froze none."""
+    more = dict(frozen)
+    given = {name: tuple(pair) for name, pair in more.pop("given", {}).items()}
+    return resolve(Path(more.pop("root", root)), given, **more)
 
 
 def _settle(row: Setting, root: Path, given: Mapping[str, tuple[object, str]]) -> object:

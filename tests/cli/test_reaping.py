@@ -11,12 +11,13 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.host import runs
-from pytest_aecbench.host.homes import make_home
+from pytest_aecbench.host.homes import make_home, remove_tree
 from pytest_aecbench.host.owner import Owner
 from tests.cli.conftest import Run
 from tests.project import Project
@@ -55,7 +56,7 @@ def homes(machine: Path) -> list[str]:
     return sorted(path.name for path in (machine / "homes").iterdir())
 
 
-def kill_with_its_watcher(process: subprocess.Popen[bytes], home: Path) -> None:
+def kill_with_its_watcher(process: subprocess.Popen[Any], home: Path) -> None:
     """Kill a run and what would clean up after it, as a machine that runs out of memory might."""
     for pid in processes("cmdline", f"{home}\0"):
         os.kill(int(pid), signal.SIGKILL)
@@ -135,11 +136,16 @@ def left_home(owner: Owner) -> Path:
 
 
 @pytest.mark.usefixtures("own_machine")
-def test_what_belongs_to_another_host_is_left_alone(aec_bench: Run) -> None:
+def test_what_belongs_to_a_process_out_of_sight_is_left_alone(aec_bench: Run) -> None:
     dead = replace(Owner.current(), started="1")
-    home = left_home(replace(dead, host="elsewhere"))
-    assert aec_bench("reap", "--backend=local").out == "local: nothing was left\n"
+    home = left_home(replace(dead, namespace="1"))
+    left = aec_bench("reap", "--backend=local").out
+    assert left == (
+        "local: left 1 alone whose run may be alive in another container, "
+        f"on another machine, or before this boot: {home.name}\n"
+    )
     assert home.is_dir()
+    remove_tree(home)
     home = left_home(dead)
     assert aec_bench("reap", "--backend=local").out == f"local: removed {home.name}\n"
     assert not home.exists()
@@ -216,7 +222,7 @@ def test_a_ledger_that_cannot_be_read_keeps_no_other_from_being_cleaned(
 ) -> None:
     (tmp_path / "file").touch()
     for name, root in {"bad": tmp_path / "file", "gone": tmp_path / "no-such-directory"}.items():
-        runs.begin(name, root)
+        runs.begin(runs.Lease(name, root))
         lease = own_machine / "runs" / f"{name}.json"
         labels = {**json.loads(lease.read_text()), "aecbench.started": "1"}
         lease.write_text(json.dumps(labels))

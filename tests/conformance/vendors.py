@@ -22,6 +22,7 @@ from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, Setting
 from pytest_aecbench.testing import BackendConformance, RunningSandbox, hostility
 from pytest_aecbench.testing.sandbox import Launch
 from tests.costs import at_night
+from tests.elsewhere import on_another_machine
 from tests.project import Project
 from tests.standins.server import Fault
 from tests.stopping import wait_until, worker_of
@@ -371,6 +372,22 @@ class VendorFaults:
         assert backend.reap(dry_run=True) == [left]
         assert backend.reap() == [left]
         assert set(server.sandboxes) == {sandbox.handle.handle_id}
+
+    @pytest.mark.needs("machines")
+    def test_a_live_sandbox_is_left_alone_from_elsewhere(
+        self, sandbox: RunningSandbox, server: StandIn, tmp_path: Path
+    ) -> None:
+        program = """if True:
+            import json, sys
+            from pytest_aecbench.backends import make_backend
+            backend = make_backend(sys.argv[1], "test")
+            print(json.dumps([backend.reap(), backend.left_alone]))
+        """
+        command = on_another_machine(tmp_path, sys.executable, "-c", program, self.name)
+        shown = subprocess.check_output(command, text=True)
+        assert json.loads(shown) == [[], [sandbox.handle.handle_id]]
+        assert set(server.sandboxes) == {sandbox.handle.handle_id}
+        assert sandbox.output("echo alive") == "alive\n"
 
     # Whole runs
 

@@ -32,7 +32,7 @@ from pytest_aecbench.backends.shared.launch import check_workspace, missing_imag
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
-from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
+from pytest_aecbench.host.homes import find_homes, keep, remove_tree
 from pytest_aecbench.host.repositories import repositories
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
@@ -80,6 +80,7 @@ class LocalBackend:
         self._last: dict[str, BackendExecutionRequest] = {}  # the last request of each sandbox
         self._kept: set[str] = set()
         self._lock = threading.Lock()
+        self.left_alone: list[str] = []  # by the last ``reap``
 
     @classmethod
     def from_settings(cls, settings: Settings) -> LocalBackend:
@@ -273,11 +274,12 @@ class LocalBackend:
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the sandboxes of dead runs with all their processes; return their names."""
-        homes = abandoned_homes(self.name)
-        for home in [] if dry_run else homes:
+        homes = find_homes(self.name)
+        self.left_alone = [home.name for home in homes.out_of_sight]
+        for home in [] if dry_run else homes.abandoned:
             kill_marked(home.name)
             remove_tree(home)
-        return [home.name for home in homes]
+        return [home.name for home in homes.abandoned]
 
 
 def _with_repositories(paths: Iterable[Path]) -> tuple[Path, ...]:

@@ -28,7 +28,7 @@ from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, LaunchError
 from pytest_aecbench.host import slots
 from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
-from pytest_aecbench.host.owner import EXPIRES_LABEL, LABEL_PREFIX, Owner, is_abandoned
+from pytest_aecbench.host.owner import LABEL_PREFIX, Owner, is_abandoned, is_out_of_sight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,10 +39,13 @@ if TYPE_CHECKING:
 __all__ = ["RemoteBackend"]
 
 _TOKEN_LABEL = f"{LABEL_PREFIX}sandbox"
+_EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
 _CREATE_SEC = 600.0
 _KILL_SEC = 60.0
 _LIFETIME_SEC = 3600.0
-_EXPIRY_MARGIN_SEC = 900
+# Vendors end a sandbox at the end of its lifetime by their own clock. One that lives for a day
+# longer was forgotten; no two clocks differ by as much.
+_EXPIRY_MARGIN_SEC = 86_400
 
 
 class _Sandbox(NamedTuple):
@@ -79,6 +82,7 @@ class RemoteBackend:
         self._environments: dict[str, Environment] = {}
         self._sandboxes: Sandboxes[_Sandbox] = Sandboxes(self.name)
         self._lock = threading.Lock()
+        self.left_alone: list[str] = []  # by the last ``reap``
 
     @classmethod
     def from_settings(cls, settings: Settings) -> RemoteBackend:
@@ -131,7 +135,7 @@ class RemoteBackend:
             **Owner.current().labels(),
             _TOKEN_LABEL: token,
             f"{LABEL_PREFIX}trial": workspace_dir.parent.name,
-            EXPIRES_LABEL: str(int(time.time() + lifetime_sec + _EXPIRY_MARGIN_SEC)),
+            _EXPIRES_LABEL: str(int(time.time() + lifetime_sec + _EXPIRY_MARGIN_SEC)),
         }
         try:
             sandbox_id = retry(
@@ -223,9 +227,12 @@ class RemoteBackend:
         """
         for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
-        left = [
-            rented.sandbox_id for rented in retry(self.vendor.rented) if is_abandoned(rented.labels)
-        ]
+        left, self.left_alone = [], []
+        for rented in retry(self.vendor.rented):
+            if is_abandoned(rented.labels, is_overdue=_is_expired(rented.labels)):
+                left.append(rented.sandbox_id)
+            elif is_out_of_sight(rented.labels):
+                self.left_alone.append(rented.sandbox_id)
         failures = []
         for sandbox_id in [] if dry_run else left:
             try:
@@ -235,3 +242,8 @@ class RemoteBackend:
         if failures:
             raise BackendError("; ".join(failures))
         return sorted(left)
+
+
+def _is_expired(labels: Mapping[str, str]) -> bool:
+    expires = labels.get(_EXPIRES_LABEL, "")
+    return expires.isdecimal() and int(expires) < time.time()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, LedgerError
+from pytest_aecbench.plugin._pytest_internals import in_mid_line
 from pytest_aecbench.plugin.items import SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
 from pytest_aecbench.text import both_ends
@@ -96,7 +97,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         problems += _clean_up(config, interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
     # Too late for a test to fail of them.
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
+    if reporter is not None and problems:
+        if in_mid_line(reporter):
+            reporter.write_line("")
         for problem in problems:
             reporter.write_line(f"aec: {problem}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -26,7 +25,12 @@ _Backend = Annotated[
 ]
 
 
-def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = False) -> None:
+def reap(
+    context: typer.Context,
+    backend: _Backend = None,
+    dry_run: _DryRun = False,
+    as_json: AsJson = False,
+) -> None:
     """Remove the sandboxes and files that dead runs left on this machine, in any directory.
 
     A trial that died with its run gets its record, and its files lose their secrets. Sandboxes of
@@ -40,11 +44,8 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
     from pytest_aecbench.host import runs
     from pytest_aecbench.trials.reaping import left_alone
 
-    environ = dict(os.environ)
     found = _reap_backends(backend, dry_run=dry_run)
-    # Another project's .env must have its effect on that project.
-    os.environ.clear()
-    os.environ.update(environ)
+    context.obj.unload()  # the .env of this project hides that of another
     leases = runs.find_leases()
     for lease in leases.dead:
         try:

@@ -124,6 +124,45 @@ def test_the_next_run_removes_it_too(
     wait_until(lambda: not list(processes("cmdline", f"{seconds}\0")))
 
 
+SECRETS = {"IN_DOTENV_TOKEN": "d0tenv-5ecret-value", "IN_SHELL_TOKEN": "sh3ll-5ecret-value"}
+
+
+@pytest.mark.parametrize("is_set", [True, False], ids=["set", "not set"])
+def test_the_files_of_a_trial_that_is_recorded_lose_their_secrets(
+    aec_bench: Run,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    is_set: bool,
+) -> None:
+    dotenv, shell = SECRETS
+    (project.path / ".env").write_text(f"{dotenv}={SECRETS[dotenv]}\n")
+    monkeypatch.setenv(shell, SECRETS[shell])
+    project.task(
+        toml=f'[solution.env]\nA = "${{{dotenv}}}"\nB = "${{{shell}}}"\n',
+        solve='echo "$A" > a; echo "$B" > b; touch started; sleep 4321',
+    )
+    argv = [sys.executable, "-m", "pytest", "-q", "tasks", "--aec-local-mode=rewriting"]
+    process = subprocess.Popen(argv, cwd=project.path, stdout=subprocess.DEVNULL)
+    wait_until(lambda: list(project.path.glob("jobs/*/*/workspace/started")))
+    process.kill()
+    process.wait()
+    # Another project has another value under the same name.
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    Path("aec-bench.toml").write_text("")
+    Path(".env").write_text(f"{dotenv}=an0ther-5ecret-value\n")
+    if not is_set:
+        monkeypatch.delenv(shell)
+    ended = aec_bench("reap", "--backend=local")
+    assert "recorded electrical/ohms-law (oracle) in " in ended.out
+    (a,), (b,) = (list(project.path.glob(f"jobs/*/*/workspace/{name}")) for name in "ab")
+    assert a.read_text() == f"<{dotenv}>\n"
+    assert b.read_text() == (f"<{shell}>\n" if is_set else f"{SECRETS[shell]}\n")
+    warned = f"warning: {project.path}/jobs: files of these trials may hold {shell}; "
+    assert (warned in ended.out) is not is_set
+    assert dotenv not in os.environ
+
+
 def left_home(owner: Owner) -> Path:
     """Make a home that says it belongs to another process."""
     home = make_home("local")

@@ -1,4 +1,4 @@
-"""What dead runs left is settled by the next run, beside its own work and without harm to others."""
+"""What dead runs left is settled by the next run, without harm to others."""
 
 from __future__ import annotations
 
@@ -90,15 +90,18 @@ def pytest_aecbench_make_backend(config, name):
     made = {"away": Away, "stuck": Stuck, "broken": Broken, "careful": Careful}.get(name)
     return made and made()
 """
+CAREFUL = (
+    "careful: left 5 alone whose run may be alive in another container, "
+    "on another machine, or before this boot: a, b, c, …"
+)
 ENDS = {
-    "away": ["away: the engine does not answer"]
-    + ["what dead runs left cannot be removed; away: the key is refused"],
+    "away": [
+        "away: the engine does not answer",
+        "what dead runs left cannot be removed; away: the key is refused",
+    ],
     "stuck": ["stuck: what dead runs left is not removed after 0 s; run aec-bench reap"],
     "broken": ["what dead runs left cannot be removed; broken: no such luck"],
-    "careful": [
-        "careful: left 5 alone whose run may be alive in another container, "
-        "on another machine, or before this boot: a, b, c, …"
-    ],
+    "careful": [CAREFUL],
 }
 
 

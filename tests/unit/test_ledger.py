@@ -89,6 +89,25 @@ def test_a_record_is_on_disk_before_it_has_its_name_and_the_name_before_append_r
     assert events == ["bytes", path.name, "names"]
 
 
+def test_the_names_of_new_directories_and_of_an_experiment_outlive_a_power_cut(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, list[str]]] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        fsync(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.is_dir():
+            synced.append((path.name, sorted(child.name for child in path.iterdir())))
+
+    monkeypatch.setattr(os, "fsync", watched)
+    ledger.keep_experiment("exp-1", b"agents: []")
+    assert ("artefacts", ["ledger"]) in synced
+    assert ("ledger", ["exp-1"]) in synced
+    assert synced[-1] == ("exp-1", ["experiment.yaml"])
+
+
 def test_records_are_readable_by_whom_the_umask_lets(ledger: Ledger) -> None:
     before = os.umask(0o027)
     try:

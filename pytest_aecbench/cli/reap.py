@@ -75,7 +75,7 @@ def reap(
 
 @dataclass
 class _Found:
-    """What was removed, left alone and passed over, by backend, and what was recorded."""
+    """The resources that were removed, left alone and passed over, and the recorded trials."""
 
     removed: dict[str, list[str]] = field(default_factory=dict)
     left_alone: dict[str, list[str]] = field(default_factory=dict)

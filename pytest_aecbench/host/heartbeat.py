@@ -1,4 +1,4 @@
-"""Heartbeats: a live process touches its files, for those that cannot look the process up."""
+"""Heartbeats: a live process touches its files, because not every process can look it up."""
 
 from __future__ import annotations
 

@@ -148,9 +148,11 @@ def test_only_what_dead_runs_left_is_reaped(
     vendor.labels["elsewhere, long ago"] = {
         **ours, "aecbench.boot": "another", "aecbench.expires": "1"
     }  # fmt: skip
-    vendor.labels["older version"] = {**ours, "aecbench.pid": "0"}
-    for label in ("aecbench.machine", "aecbench.namespace"):
-        del vendor.labels["older version"][label]
+    vendor.labels["older version"] = {
+        name: label
+        for name, label in {**ours, "aecbench.pid": "0"}.items()
+        if name not in ("aecbench.machine", "aecbench.namespace")
+    }
     vendor.labels["another's"] = {"name": "theirs"}
     assert Owner.from_labels(ours) == Owner.current()
     assert backend.reap(dry_run=True) == ["dead", "elsewhere, long ago"]

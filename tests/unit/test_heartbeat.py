@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_aecbench.host import heartbeat
+from pytest_aecbench.host import heartbeat, runs
+from pytest_aecbench.host.files import shared_directory
+from pytest_aecbench.host.homes import make_home
+from pytest_aecbench.ledger import journal
 from tests.stopping import wait_until
+from tests.unit.test_record import a_record
 
 
 @pytest.fixture
@@ -45,6 +49,20 @@ def test_a_file_that_was_removed_is_not_made_again_and_is_forgotten(tmp_path: Pa
     wait_until(lambda: heartbeat.silence(there) < 60)
     wait_until(lambda: heartbeat._HEART._files == {there})
     assert not gone.exists()
+
+
+@pytest.mark.usefixtures("fast", "own_machine")
+def test_the_files_of_runs_attempts_and_sandboxes_are_heartbeats(tmp_path: Path) -> None:
+    record = a_record()
+    runs.begin(runs.Lease("run", tmp_path))
+    journal.begin(tmp_path, record)
+    home = make_home("local")
+    lease = shared_directory("runs") / "run.json"
+    note = tmp_path / record.experiment_id / f".{record.trial_id}.running"
+    files = [lease, note, home / "owner.json"]
+    for path in files:
+        long_ago(path)
+    wait_until(lambda: all(heartbeat.silence(path) < 60 for path in files))
 
 
 def test_three_beats_come_before_anything_is_called_silent() -> None:

@@ -141,7 +141,17 @@ def test_a_process_out_of_sight_is_dead_once_its_heart_was_silent_for_an_hour(
         assert one.is_dead(silent(heartbeat, 61 * MINUTE))
 
 
-@pytest.mark.skipif(not HERE.machine, reason="this machine has no id")
+MACHINE_ID = Path("/etc/machine-id")
+HAS_ID = MACHINE_ID.exists() and bool(MACHINE_ID.read_text().strip())
+
+
+@pytest.mark.skipif(not HAS_ID, reason="this machine has no id")
+def test_a_machine_is_named_by_a_digest_of_its_id() -> None:
+    assert len(HERE.machine) == 16
+    assert HERE.machine not in MACHINE_ID.read_text()
+
+
+@pytest.mark.skipif(not HAS_ID, reason="this machine has no id")
 def test_a_process_of_an_earlier_boot_is_dead_after_three_beats(heartbeat: Path) -> None:
     earlier = replace(HERE, boot="earlier")
     assert not earlier.is_dead()
@@ -185,8 +195,9 @@ def test_what_proc_hides_from_another_user_is_alive(tmp_path: Path) -> None:
     with process() as (owner, _):
         code = f"from pytest_aecbench.host.owner import Owner as O; print({owner}.is_dead())"
         code = code.replace("Owner(", "O(")
-        hidden = 'mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 "$@"'
-        argv = ["unshare", "--mount", "sh", "-c", hidden, "sh", sys.executable, "-c", code]
+        nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        hidden = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
+        argv = ["unshare", "--mount", "sh", "-c", hidden, "sh", *nobody, sys.executable, "-c", code]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         assert subprocess.check_output(argv, text=True, env=env) == "False\n"
 

@@ -19,6 +19,7 @@ from pytest_aecbench.errors import (
 from pytest_aecbench.plugin._pytest_internals import in_mid_line
 from pytest_aecbench.plugin.evaluate import summary_of
 from pytest_aecbench.plugin.items import SandboxItem
+from pytest_aecbench.plugin.join import check_experiment
 from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
 
@@ -130,6 +131,8 @@ def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Check everything that trials need, open the run, and write its header."""
     try:
         _preflight(config, node_ids)
+        if not settings_of(config).checks:
+            check_experiment(config)
         recovered = _open_run(config, node_ids)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
@@ -171,6 +174,7 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
     """
     from pytest_aecbench.host import runs
     from pytest_aecbench.host.homes import abandoned_homes, remove_tree
+    from pytest_aecbench.ledger.claims import clear_dead_claims
     from pytest_aecbench.ledger.store import Ledger
     from pytest_aecbench.plugin.lookup import backend_of
     from pytest_aecbench.settings.experiment import experiment_yaml
@@ -185,6 +189,7 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
     state.order = _order(config, node_ids)
     for home in abandoned_homes("check"):
         remove_tree(home)
+    clear_dead_claims(settings.ledger_root)
     if not settings.checks:
         experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
         Ledger(settings.ledger_root).keep_experiment(settings.experiment_id, experiment)

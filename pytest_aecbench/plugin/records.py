@@ -44,6 +44,7 @@ def pytest_runtest_makereport(
             item.error = error
         if isinstance(item.error, LedgerError):
             _show_as_error(report, item.error)
+            report.aecbench_unkept = True  # type: ignore[attr-defined]
             # Stop before more is spent on results that cannot be kept.
             item.session.shouldstop = f"aec: {item.error}"
     if report.skipped or (call.when == "teardown" and item.trial.kept):

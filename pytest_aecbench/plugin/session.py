@@ -55,8 +55,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Restore the previous signal handlers."""
-    if has_trials(config):
-        state_of(config).interrupts.ignore()
+    state_of(config).interrupts.ignore()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
@@ -89,7 +90,8 @@ class Progress:
         if self._region is not None:
             self._region.close()
         if self._stream is not None:
-            self._stream.close()
+            with suppress(BrokenPipeError):
+                self._stream.close()
 
     def pytest_unconfigure(self) -> None:
         """Do the same where the session never finished."""
@@ -154,6 +156,7 @@ def _uncaptured(stream: TextIO) -> TextIO | None:
 def _write_line(reporter: pytest.TerminalReporter, stream: TextIO, line: str) -> None:
     """Write a line of its own, and let the reporter begin another."""
     newline = "\n" if in_mid_line(reporter) else ""
-    stream.write(f"{newline}{line}\n")
-    stream.flush()
+    with suppress(BrokenPipeError):  # not read any more
+        stream.write(f"{newline}{line}\n")
+        stream.flush()
     begin_line(reporter)

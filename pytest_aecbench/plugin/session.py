@@ -22,6 +22,7 @@ from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.join import check_experiment
 from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
+from pytest_aecbench.plugin.unread import outlive_reader
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -138,6 +139,7 @@ def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
     state_of(config).has_trials = True
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
+        outlive_reader(config, reporter)
         _write_header(config, reporter, recovered)
 
 

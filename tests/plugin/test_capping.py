@@ -113,30 +113,6 @@ def test_a_run_that_waits_ends_at_once_when_told_to(
     assert project.record()["evaluation"]["validity"] == "interrupted"
 
 
-# As a library does that makes classes, such as dataclasses, while it is imported. Nothing else is
-# to be imported later, because that would have hidden the mistake.
-IN_EXEC = """
-    import os, signal
-    from importlib import import_module
-
-    for name in ("ledger.claims", "reports.text", "trials.recovery", "trials.record"):
-        import_module(f"pytest_aecbench.{name}")
-
-    def pytest_runtest_setup(item):
-        exec("os.kill(os.getpid(), signal.SIGINT)")
-"""
-
-
-def test_a_run_that_is_stopped_in_code_from_a_string_ends_with_its_own_exit_code(
-    project: Project,
-) -> None:
-    project.task()
-    project.pytester.makeconftest(IN_EXEC)
-    argv = [sys.executable, "-m", "pytest", "tasks"]
-    result = subprocess.run(argv, cwd=project.path, capture_output=True, text=True)
-    assert result.returncode == pytest.ExitCode.INTERRUPTED, result.stdout
-
-
 def test_a_killed_run_frees_its_slots(project: Project) -> None:
     project.task(solve="touch started; sleep 600")
     process = start(project, "--aec-concurrency=1")

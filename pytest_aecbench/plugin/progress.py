@@ -131,8 +131,10 @@ class Progress:
             while not self._over.wait(interval_sec):
                 say()
 
-        self._speaker = threading.Thread(target=repeat, name="aec-progress", daemon=True)
-        self._speaker.start()
+        speaker = threading.Thread(target=repeat, name="aec-progress", daemon=True)
+        with suppress(RuntimeError):  # no more threads are allowed; trials matter more
+            speaker.start()
+            self._speaker = speaker
 
     def _lines(self, standing: Standing, width: int, most: int) -> Sequence[str]:
         from pytest_aecbench.ledger import journal

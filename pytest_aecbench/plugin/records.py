@@ -94,7 +94,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     try:
         _clean_up(config, interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
-    except AecBenchError as error:
+    except (AecBenchError, OSError) as error:
         # Too late for a test to fail of it.
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:

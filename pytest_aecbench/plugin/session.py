@@ -16,6 +16,7 @@ from pytest_aecbench.errors import (
     SettingsError,
     TaskError,
 )
+from pytest_aecbench.host.limits import exhausted_limit
 from pytest_aecbench.plugin._pytest_internals import in_mid_line
 from pytest_aecbench.plugin.evaluate import summary_of
 from pytest_aecbench.plugin.items import SandboxItem
@@ -134,13 +135,17 @@ def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
         if not settings_of(config).checks:
             check_experiment(config)
         recovered = _open_run(config, node_ids)
+        state_of(config).has_trials = True
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            outlive_reader(config, reporter)
+            _write_header(config, reporter, recovered)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
-    state_of(config).has_trials = True
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        outlive_reader(config, reporter)
-        _write_header(config, reporter, recovered)
+    except OSError as error:
+        if (exhausted := exhausted_limit(error)) is None:
+            raise
+        raise pytest.UsageError(f"the run cannot begin: {exhausted}") from None
 
 
 def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:

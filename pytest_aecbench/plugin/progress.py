@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from xdist.workermanage import WorkerController
 
+    from pytest_aecbench.ledger.journal import Attempt
     from pytest_aecbench.plugin.region import Region
     from pytest_aecbench.plugin.standing import Standing
 
@@ -109,7 +110,7 @@ class Progress:
             self._node_ids,
             lambda node_id: past_duration(config, TrialName.of(config, node_id)),
             reusable=len(state_of(config).reusable),
-            workers=config.getoption("numprocesses", None) or 1,
+            workers=_at_once(config),
         )
         interval_sec = settings_of(config).progress_sec
         reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -123,7 +124,10 @@ class Progress:
                 state_of(config).interrupts.last_acts.append(region.close)
                 self._speak(REDRAW_SEC, lambda: region.draw(partial(self._lines, standing)))
         elif reporter.verbosity >= 0:
-            self._speak(interval_sec, lambda: _write_line(reporter, stream, standing.line()))
+            self._speak(
+                interval_sec,
+                lambda: _write_line(reporter, stream, standing.line(self._waiting())),
+            )
         return standing
 
     def _speak(self, interval_sec: float, say: Callable[[], None]) -> None:
@@ -137,13 +141,24 @@ class Progress:
             self._speaker = speaker
 
     def _lines(self, standing: Standing, width: int, most: int) -> Sequence[str]:
+        return standing.lines(self._attempts(), width=width, most=most)
+
+    def _waiting(self) -> int:
+        return sum(attempt.phase == "wait" for attempt in self._attempts())
+
+    def _attempts(self) -> list[Attempt]:
         from pytest_aecbench.ledger import journal
 
         settings = settings_of(self.config)
-        root, experiment_id = settings.ledger_root, settings.experiment_id
-        return standing.lines(
-            journal.attempts(root, experiment_id, settings.run_id), width=width, most=most
-        )
+        return journal.attempts(settings.ledger_root, settings.experiment_id, settings.run_id)
+
+
+def _at_once(config: pytest.Config) -> int:
+    """Return how many trials run at once: no more than have a slot."""
+    from pytest_aecbench.plugin.lookup import concurrency_of
+
+    workers: int = config.getoption("numprocesses", None) or 1
+    return min(workers, concurrency_of(config) or workers)
 
 
 def _uncaptured(stream: TextIO) -> TextIO | None:

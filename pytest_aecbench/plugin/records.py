@@ -71,7 +71,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             from pytest_aecbench.trials.record import forget, keep
 
             with suppress(LedgerError):
-                if not item.trial.kept:
+                # A trial that only waited has neither cost nor shown anything.
+                if not item.trial.kept and item.trial.phase != "wait":
                     keep(item.trial, KeyboardInterrupt("the run was stopped"))
                 forget(item.trial)
         raise

@@ -152,12 +152,14 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Refuse the run, in one line, while nothing has been spent on it."""
     from pytest_aecbench.ledger.store import CHECKS, Ledger
     from pytest_aecbench.plugin.follow import check_follow
+    from pytest_aecbench.plugin.last_failed import check_last_failed
     from pytest_aecbench.plugin.lookup import backend_of, preflight_agents
     from pytest_aecbench.plugin.reruns import check_reruns
     from pytest_aecbench.trials.stages import check_space
 
     check_follow(config)
     check_reruns(config)
+    check_last_failed(config, node_ids)
     preflight_agents(config, [node_id for node_id in node_ids if is_trial(node_id)])
     settings, backend = settings_of(config), backend_of(config)
     if preflight := getattr(backend, "preflight", None):

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.settings.model import Settings
 
+# More than these are worth a hint on how to check faster.
+_MANY_CHECKS = 20
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
@@ -254,6 +257,12 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
         reporter.write_line(f"aec: experiment {', '.join(name for name in names if name)}")
     describe = getattr(backend_of(config), "describe", None)
     reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
+    if (
+        len(state.order) > _MANY_CHECKS
+        and settings.checks
+        and not config.getoption("numprocesses", 0)
+    ):
+        reporter.write_line("aec: checks run one at a time; -n auto runs several at once")
     if state.dataset is not None:
         reporter.write_line(f"aec: dataset {state.dataset}, tasks in it {len(state.dataset.tasks)}")
         for change in state.dataset.changes:

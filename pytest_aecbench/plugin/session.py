@@ -257,11 +257,8 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
         reporter.write_line(f"aec: experiment {', '.join(name for name in names if name)}")
     describe = getattr(backend_of(config), "describe", None)
     reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
-    if (
-        len(state.order) > _MANY_CHECKS
-        and settings.checks
-        and not config.getoption("numprocesses", 0)
-    ):
+    is_alone = not config.getoption("numprocesses", None)
+    if settings.checks and is_alone and len(state.order) > _MANY_CHECKS:
         reporter.write_line("aec: checks run one at a time; -n auto runs several at once")
     if state.dataset is not None:
         reporter.write_line(f"aec: dataset {state.dataset}, tasks in it {len(state.dataset.tasks)}")

@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from tests.costs import at_night
-from tests.plugin.conftest import with_workers_too
 from tests.project import Project
 from tests.stopping import BlockedRun, wait_until
 
@@ -44,7 +43,7 @@ def test_an_experiment_under_way_is_not_run_a_second_time(
     assert scored(project).total() == 3
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@MODES
 def test_a_run_that_joins_takes_only_trials_that_no_other_run_has(
     project: Project, mode: tuple[str, ...]
 ) -> None:
@@ -96,7 +95,6 @@ def test_another_run_removes_the_claims_of_one_that_was_killed(project: Project)
     wait_until(lambda: not claims.exists(), "the end of the claims")
 
 
-@with_workers_too
 def test_an_id_that_has_records_is_not_used_again_in_silence(anyhow: Project) -> None:
     anyhow.task()
     anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=1)

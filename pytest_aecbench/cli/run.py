@@ -51,6 +51,7 @@ _NOT_FOR_EVALUATION = {
     "checks",
     "evaluate",
     "experiment",
+    "join",
     "max_cost_usd",
     "repetitions",
     "rerun",

@@ -8,7 +8,8 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import TextIO
 
     from _pytest._code.code import ExceptionInfo, TerminalRepr
 
@@ -20,6 +21,7 @@ __all__ = [
     "junit_plugins",
     "mark",
     "parametrised",
+    "replace_output",
     "run_attempt",
     "shown_as",
 ]
@@ -98,3 +100,8 @@ def begin_line(reporter: pytest.TerminalReporter) -> None:
     """Let the reporter begin a new line, because we wrote one past it."""
     reporter._tw._current_line = ""
     reporter.currentfspath = None
+
+
+def replace_output(reporter: pytest.TerminalReporter, replace: Callable[[TextIO], TextIO]) -> None:
+    """Let the reporter write to another file, made from its own."""
+    reporter._tw._file = replace(reporter._tw._file)

@@ -14,6 +14,7 @@ import pytest
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import TaskFile
 from pytest_aecbench.plugin.state import is_worker, settings_of
+from pytest_aecbench.plugin.unread import print_if_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +153,7 @@ def aec_sandbox(
     if request.config.getoption("capture") == "no" and not is_worker(request.config):
         from pytest_aecbench.backends.sandbox import Echo
 
-        sandbox.echo = Echo(aec_trial.scrubber, partial(print, end="", flush=True))
+        sandbox.echo = Echo(aec_trial.scrubber, partial(print_if_read, end=""))
     if notes := getattr(aec_backend, "notes", None):
         aec_trial.warnings.extend(notes(aec_agent_image))
     try:

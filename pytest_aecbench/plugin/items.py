@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.checks import Finding
+    from pytest_aecbench.ledger.claims import Claim
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.plugin.nodes import TaskFile
     from pytest_aecbench.tasks.task import Task
@@ -108,6 +109,7 @@ class TrialItem(SandboxItem):
     was_in_doubt = False
     result: dict[str, str | int | float | bool | None] | None = None
     not_run = False
+    _claim: Claim | None = None
 
     @property
     def agent(self) -> AgentSpec:
@@ -134,7 +136,8 @@ class TrialItem(SandboxItem):
         """Open a new attempt and let the fixtures work on it, unless an earlier one will do."""
         from pytest_aecbench.plugin import evaluate
         from pytest_aecbench.plugin.dataset import check_unchanged
-        from pytest_aecbench.plugin.resume import reused_record
+        from pytest_aecbench.plugin.join import claim_trial
+        from pytest_aecbench.plugin.resume import reused_record, stored_record
         from pytest_aecbench.trials.record import begin
         from pytest_aecbench.trials.trial import Trial
 
@@ -160,10 +163,23 @@ class TrialItem(SandboxItem):
             if self.reused is not None:
                 return
             self.skip_if_spent()
+            self._claim = claim_trial(self.config, self.trial)
+            if (trial_id := self._claim.earned_elsewhere()) is not None:
+                self.reused = stored_record(self.trial, trial_id)
+                return
             check_unchanged(self.trial)
             begin(self.trial)
             evaluate.check(self.trial)
         super().setup()
+
+    def teardown(self) -> None:
+        """Let other runs of the experiment have the trial, or its reward."""
+        super().teardown()
+        if self._claim is not None:
+            is_scored = self.result is not None and self.result["reward"] is not None
+            assert self.trial is not None
+            self._claim.release(self.trial.trial_id if is_scored and not self.reused else None)
+            self._claim = None
 
     def skip_if_spent(self) -> None:
         """Do not run where the run's other trials have cost all that it may cost."""

@@ -45,6 +45,7 @@ def pytest_runtest_makereport(
             item.error = error
         if isinstance(item.error, LedgerError):
             _show_as_error(report, item.error)
+            report.aecbench_unkept = True  # type: ignore[attr-defined]
             # Stop before more is spent on results that cannot be kept.
             item.session.shouldstop = f"aec: {item.error}"
     if report.skipped or (call.when == "teardown" and item.trial.kept):
@@ -71,7 +72,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             from pytest_aecbench.trials.record import forget, keep
 
             with suppress(LedgerError):
-                if not item.trial.kept:
+                # A trial that only waited has neither cost nor shown anything.
+                if not item.trial.kept and item.trial.phase != "wait":
                     keep(item.trial, KeyboardInterrupt("the run was stopped"))
                 forget(item.trial)
         raise
@@ -109,7 +111,7 @@ def _close(config: pytest.Config) -> list[str]:
     try:
         if close := getattr(state_of(config).backend, "close", None):
             close()
-    except AecBenchError as error:
+    except (AecBenchError, OSError) as error:
         return [str(error)]
     return []
 
@@ -124,13 +126,17 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> list[str]:
     settings, backend = settings_of(config), state_of(config).backend
     reaping = Reaping(backend, settings.backend)
     reaping.start()
+    problems = []
     # An error in the ledger was said to each trial that could not be kept, and keeps the lease.
-    with suppress(LedgerError):
-        recover(settings, interrupted=interrupted)
-        end_dead_leases(settings.ledger_root)
-        if journal.is_quiet(settings.ledger_root, settings.run_id):
-            runs.end(settings.run_id)
-    return reaping.wait()
+    try:
+        with suppress(LedgerError):
+            recover(settings, interrupted=interrupted)
+            end_dead_leases(settings.ledger_root)
+            if journal.is_quiet(settings.ledger_root, settings.run_id):
+                runs.end(settings.run_id)
+    except OSError as error:  # such as too few descriptors
+        problems.append(str(error))
+    return problems + reaping.wait()
 
 
 def _keep(item: TrialItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends import ComputeBackend
     from pytest_aecbench.datasets.drift import DatasetInUse
     from pytest_aecbench.host.runs import Spent
+    from pytest_aecbench.ledger.claims import Claims
     from pytest_aecbench.plugin.evaluate import Row, Stored
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.reports.gates import Verdict
@@ -77,9 +78,27 @@ class RunState:
         """The ids of reusable records by trial key, as they were when the run began."""
         if self._told is not None:
             return dict(self._told.get("reusable", {}))
+        option = self._config.option
+        if option.collectonly or option.setupplan:
+            return {}
+        from pytest_aecbench.errors import AecBenchError
         from pytest_aecbench.plugin.resume import find_reusable
 
-        return find_reusable(settings_of(self._config))
+        settings = settings_of(self._config)
+        try:
+            return find_reusable(settings, self.claims)
+        except AecBenchError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The claims of this process on the experiment and on its trials."""
+        from pytest_aecbench.ledger.claims import Claims
+
+        settings = settings_of(self._config)
+        claims = Claims(settings.experiment_ledger, settings.run_id)
+        self._config.add_cleanup(claims.leave)
+        return claims
 
     @cached_property
     def dataset(self) -> DatasetInUse | None:

@@ -76,6 +76,7 @@ class Settings:
     checks: tuple[str, ...]
     resume: bool
     rerun: str
+    join: bool
     evaluate: str | None
     keep: str
     force_build: bool

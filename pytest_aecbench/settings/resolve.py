@@ -53,7 +53,7 @@ def resolve(
         selection=Selection(**{name: settled.pop(name) for name in _SELECTION}),
         dataset=_dataset(settled["datasets_root"], given),
         backend_options=backend_options(settled["backend"], given),
-        resume="resume" in given,
+        resume=_is_continued(given),
         evaluate=_evaluated(ledger_root, given),
         baseline=_baseline(ledger_root, given, experiment_id),
         experiment_id=experiment_id,
@@ -99,15 +99,25 @@ def _check_company(given: Mapping[str, tuple[object, str]]) -> None:
     """Refuse settings that mean nothing without another one."""
     needs = {
         "fail_on_regression": (
-            "baseline",
+            {"baseline"},
             "there is nothing to compare with; add --aec-baseline=ID",
         ),
-        "allow_drift": ("dataset", "is about a dataset; add --aec-dataset=NAME@VERSION"),
+        "allow_drift": ({"dataset"}, "is about a dataset; add --aec-dataset=NAME@VERSION"),
+        "join": (
+            {"resume", "experiment_id"},
+            "is about an experiment; add --aec-resume=ID or --aec-experiment-id=ID",
+        ),
     }
-    for name, (other, right) in needs.items():
+    for name, (others, right) in needs.items():
         value, where = given.get(name, (False, ""))
-        if value and other not in given:
+        if value and others.isdisjoint(given):
             raise SettingsError(f"{where}: {right}")
+
+
+def _is_continued(given: Mapping[str, tuple[object, str]]) -> bool:
+    """Return whether the run may add to an experiment that has records."""
+    adds = "rerun" in given or "join" in given
+    return "resume" in given or (adds and "experiment_id" in given)
 
 
 def _dataset(datasets_root: Path, given: Mapping[str, tuple[object, str]]) -> str | None:
@@ -143,7 +153,7 @@ def _evaluated(ledger_root: Path, given: Mapping[str, tuple[object, str]]) -> st
     if "evaluate" not in given:
         return None
     wanted, where = given["evaluate"]
-    for name in ("resume", "rerun", "repetitions", "verify"):
+    for name in ("resume", "rerun", "join", "repetitions", "verify"):
         option = given.get(name, ("", ""))[1]
         if option.startswith("--"):  # an ini key is for runs of agents
             raise SettingsError(f"{where}: verifies stored work again; leave {option} out")

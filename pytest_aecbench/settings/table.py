@@ -329,13 +329,21 @@ TABLE = (
     ),
     Setting(
         "rerun",
-        "with --aec-resume, what to run again: `error` (the default), `failed` (errors and rewards "
-        "below the threshold) or `all`",
+        "with --aec-resume or --aec-experiment-id, what to run again: `error` (the default), "
+        "`failed` (errors and rewards below the threshold) or `all`",
         "choice",
         "error",
         ("all", "error", "failed"),
         option="--aec-rerun",
         metavar="WHICH",
+    ),
+    Setting(
+        "join",
+        "with --aec-resume or --aec-experiment-id, work on an experiment together with other runs: "
+        "each trial is run by the first that comes to it",
+        "flag",
+        False,
+        option="--aec-join",
     ),
     Setting(
         "evaluate",
@@ -400,7 +408,8 @@ TABLE = (
     ),
     Setting(
         "experiment_id",
-        "name the run's records in the ledger (default: exp-<date>-<time>-<random>)",
+        "name the run's records in the ledger (default: exp-<date>-<time>-<random>); a name that "
+        "has records is refused without --aec-rerun or --aec-join",
         option="--aec-experiment-id",
         metavar="ID",
         experiment="experiment_id",

@@ -173,3 +173,16 @@ def test_a_note_that_is_a_pipe_does_not_block_a_run(project: Project) -> None:
     experiment.mkdir(parents=True)
     os.mkfifo(experiment / ".x.running")
     project.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-s",), ("-n2",)], ids=["plain", "s", "n2"])
+def test_a_run_whose_output_is_not_read_any_more_goes_on(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
+    run = BlockedRun(project, "launch", "-v", "--aec-progress=0.01", *arguments)
+    run.process_at("launch")
+    run.stop_reading()
+    run.let_go()
+    assert run.wait() == pytest.ExitCode.OK
+    assert run.validities() == ["scored"] * 3
+    assert not run.left()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
+
 import pytest
 
 from tests.plugin.conftest import with_workers_too
@@ -56,6 +58,11 @@ def test_a_failure_of_the_infrastructure_is_tried_again(
     xml = (anyhow.path / "out.xml").read_text()
     assert 'tests="1"' in xml
     assert 'errors="0"' in xml
+    # Of earlier attempts, the testcase has nothing.
+    properties = [*ElementTree.fromstring(xml).iter("property")]
+    names = [one.get("name") for one in properties]
+    assert len(names) == len(set(names))
+    assert records[-1]["trial_id"] in [one.get("value") for one in properties]
 
 
 @with_workers_too

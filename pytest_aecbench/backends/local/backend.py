@@ -226,7 +226,8 @@ class LocalBackend:
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Return the sandbox's own directories, without entries that are unsafe to read."""
         sandbox, _, workspace_dir = self._running[handle.handle_id]
-        logs = sandbox.layout.home / "logs"
+        sandbox.check_directories()
+        logs = sandbox.layout.logs
         skipped = [f"workspace/{what}" for what in tidy(sandbox.layout.workspace)]
         skipped += [f"logs/{what}" for what in tidy(logs)]
         return CollectedArtifacts(workspace_dir, logs, tuple(skipped))
@@ -259,7 +260,9 @@ class LocalBackend:
         running = self._running.get(handle.handle_id)
         if running is not None:
             running.sandbox.close()
-            if handle.handle_id not in self._kept:
+            if handle.handle_id in self._kept:
+                running.sandbox.layout.held.release()
+            else:
                 running.sandbox.layout.remove()
             self._running.pop(handle.handle_id, None)
             self._last.pop(handle.handle_id, None)

@@ -19,6 +19,8 @@ from pytest_aecbench.tasks.selection import Selection
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pytest_aecbench.agents.spec import AgentSpec
+
 __all__ = ["find_experiment", "resolve"]
 
 # The values of settings that were not given, where they are not None.
@@ -44,7 +46,7 @@ def resolve(
     settled: dict[str, Any] = {
         row.name: _settle(row, root, given) for row in TABLE if row.check is not None
     }
-    settled["agents"] = tuple(pinned_script(agent, root) for agent in settled["agents"])
+    settled["agents"] = _pinned_agents(root, settled, given)
     ledger_root: Path = settled["ledger_root"]
     experiment_id = experiment_id or _experiment_id(ledger_root, given)
     _check_company(given)
@@ -78,6 +80,37 @@ def _settle(row: Setting, root: Path, given: Mapping[str, tuple[object, str]]) -
         return tuple(_existing(root, str(path), where) for path in value)
     assert row.check is not None
     return CHECKS[row.check](value, where)
+
+
+def _pinned_agents(
+    root: Path, settled: Mapping[str, Any], given: Mapping[str, tuple[object, str]]
+) -> tuple[AgentSpec, ...]:
+    """Return the agents with the digests of their scripts and files."""
+    agents = tuple(pinned_script(agent, root) for agent in settled["agents"])
+    option, place = given.get("agent_files", ((), ""))
+    if "evaluate" in given:  # whose agents do not run
+        return agents
+    if option and place.startswith("--") and not any(one.may_bring_files for one in agents):
+        right = "add --aec-agent='command:SHELL'"
+        raise SettingsError(f"{place}: files are for 'command' agents, and none is run; {right}")
+    return tuple(
+        _with_files(agent, root, settled, f"{given['agents'][1]}.{index}.files", place)
+        if agent.may_bring_files and (agent.files or option)
+        else agent
+        for index, agent in enumerate(agents)
+    )
+
+
+def _with_files(
+    agent: AgentSpec, root: Path, settled: Mapping[str, Any], where: str, option: str
+) -> AgentSpec:
+    """Return a command with the files that the option names, else its own entry."""
+    from pytest_aecbench.agents.files import find_files, pinned_files
+
+    apart = [settled[name] for name in ("tasks_root", "ledger_root", "jobs_root")]
+    names = settled["agent_files"] or tuple(map(str, agent.files))
+    found = find_files(names, root, option or where, apart)
+    return pinned_files(agent, found)
 
 
 def _existing(root: Path, path: str, where: str) -> Path:
@@ -136,7 +169,7 @@ def _evaluated(ledger_root: Path, given: Mapping[str, tuple[object, str]]) -> st
     if "evaluate" not in given:
         return None
     wanted, where = given["evaluate"]
-    for name in ("resume", "rerun", "repetitions", "verify"):
+    for name in ("resume", "rerun", "repetitions", "verify", "agent_files"):
         option = given.get(name, ("", ""))[1]
         if option.startswith("--"):  # an ini key is for runs of agents
             raise SettingsError(f"{where}: verifies stored work again; leave {option} out")

@@ -115,6 +115,17 @@ TABLE = (
         experiment="agents",
     ),
     Setting(
+        "agent_files",
+        "a file or directory that `command` agents find in their working directory under its own "
+        "name, and in $AGENT_FILES; repeat for several. Another content is another agent",
+        "texts",
+        (),
+        option="--aec-agent-files",
+        metavar="PATH",
+        repeats=True,
+        ini="linelist",
+    ),
+    Setting(
         "dataset",
         "run the tasks of this dataset and no others, as its manifest has them; without a version, "
         "the highest",

@@ -18,7 +18,7 @@ from pytest_aecbench.errors import BuildError
 def aec_image():
     raise BuildError("environment/Dockerfile: the build failed; unknown instruction: RUNN")
 """
-SAID = "environment/Dockerfile: the build failed; unknown instruction: RUNN"
+SAID = "BuildError: environment/Dockerfile: the build failed; unknown instruction: RUNN"
 
 
 def errors_shown(result: pytest.RunResult) -> list[str]:
@@ -41,7 +41,7 @@ def test_an_error_of_ours_is_its_message_alone(anyhow: Project) -> None:
     assert shown == [SAID]
     (error,) = ET.parse(anyhow.path / "out.xml").iter("error")
     assert (error.get("message"), error.text) == (
-        f'failed on setup with "BuildError: {SAID}"',
+        f'failed on setup with "{SAID}"',
         SAID,
     )
 
@@ -69,7 +69,7 @@ def test_a_dockerfile_that_cannot_be_built_is_said_once_by_its_own_check(project
     result = project.run("--aec-check=image,solution,empty", "-rs")
     result.assert_outcomes(failed=1, skipped=2)
     result.stdout.fnmatch_lines(["SKIPPED *the image cannot be built; check?image? says why"])
-    assert result.stdout.str().count(f"{SAID}\n") == 1
+    assert result.stdout.str().count("unknown instruction: RUNN\n") == 1
     alone = project.run("--aec-check=solution")
     alone.assert_outcomes(errors=1)
     assert errors_shown(alone) == [SAID]

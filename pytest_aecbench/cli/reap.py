@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from pytest_aecbench.cli.console import AsJson, print_json, project_settings
 
 if TYPE_CHECKING:
     from pytest_aecbench.host.runs import Lease
+    from pytest_aecbench.settings.model import Settings
 
 __all__ = ["reap"]
 
@@ -27,19 +29,21 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
     """Remove the sandboxes and files that dead runs left on this machine, in any directory.
 
     A trial that died with its run gets its record. Sandboxes of runs that are alive, or of other
-    hosts, are left alone. A backend that is not available is skipped, unless it is named. Vendors
-    are called with the keys of the environment, or of aec-bench.toml's compute tables.
+    hosts, are left alone. A backend that is not available is skipped, unless it is named; one that
+    is not set up is not mentioned. Vendors are called with the keys of the environment, or of
+    aec-bench.toml's compute tables.
 
     Example: aec-bench reap --dry-run
     """
     from pytest_aecbench.backends import BACKENDS, make_backend
-    from pytest_aecbench.errors import AecBenchError
+    from pytest_aecbench.errors import AecBenchError, SettingsError
     from pytest_aecbench.host import runs
 
     settings = project_settings()
     sys.path.insert(0, str(settings.root))  # where a project has its own backends
     removed: dict[str, list[str]] = {}
     passed_over: dict[str, str] = {}
+    not_set_up: set[str] = set()
     for name in [backend] if backend else sorted(BACKENDS):
         try:
             made = make_backend(name, "--backend", settings.on(name))
@@ -49,6 +53,8 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
             if backend is not None:
                 raise
             passed_over[name] = str(error)
+            if isinstance(error, SettingsError) and not _is_used(settings, name):
+                not_set_up.add(name)
     recorded = []
     for lease in runs.dead():
         try:
@@ -69,10 +75,17 @@ def reap(backend: _Backend = None, dry_run: _DryRun = False, as_json: AsJson = F
     for name, things in removed.items():
         typer.echo(f"{name}: {f'{verb} ' + ', '.join(things) if things else 'nothing was left'}")
     for name, reason in passed_over.items():
-        typer.echo(f"{name}: skipped; {reason}")
+        if name not in not_set_up:
+            typer.echo(f"{name}: skipped; {reason}")
     verb = "would record" if dry_run else "recorded"
     for trial in recorded:
         typer.echo(f"{verb} {trial['task_id']} ({trial['agent']}) in {trial['experiment']}")
+
+
+def _is_used(settings: Settings, backend: str) -> bool:
+    """Return whether the project or the environment has settings for a backend."""
+    has_variables = any(name.startswith(f"{backend.upper()}_") for name in os.environ)
+    return backend == settings.backend or bool(settings.options_of(backend)) or has_variables
 
 
 def _record(lease: Lease, *, dry_run: bool) -> list[dict[str, str]]:

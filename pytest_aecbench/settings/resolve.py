@@ -15,6 +15,7 @@ from pytest_aecbench.settings.model import Settings, backend_options
 from pytest_aecbench.settings.table import LATEST, TABLE, Setting
 from pytest_aecbench.settings.values import CHECKS, choice
 from pytest_aecbench.tasks.selection import Selection
+from pytest_aecbench.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -153,7 +154,7 @@ def _experiment_id(ledger_root: Path, given: Mapping[str, tuple[object, str]]) -
         wanted, option = given["resume"]
         if where == "--aec-experiment-id":
             right = "leave --aec-experiment-id out"
-            raise SettingsError(f"{option}: continues an experiment; {right}")
+            raise SettingsError(f"{option}: names the experiment to continue; {right}")
         if wanted == LATEST and named is not None:  # an experiment.yaml says which one it is
             wanted = named
         return find_experiment(ledger_root, str(wanted), option)
@@ -172,7 +173,9 @@ def _evaluated(ledger_root: Path, given: Mapping[str, tuple[object, str]]) -> st
     for name in ("resume", "rerun", "repetitions", "verify", "agent_files"):
         option = given.get(name, ("", ""))[1]
         if option.startswith("--"):  # an ini key is for runs of agents
-            raise SettingsError(f"{where}: verifies stored work again; leave {option} out")
+            raise SettingsError(
+                f"{where}: runs no agents, so {option} has no meaning; leave it out"
+            )
     evaluated = find_experiment(ledger_root, str(wanted), where)
     if given.get("experiment_id", (None,))[0] == evaluated:
         raise SettingsError(
@@ -200,9 +203,9 @@ def find_experiment(ledger_root: Path, wanted: str, where: str) -> str:
     if wanted == LATEST and known:
         return max(known, key=lambda name: (ledger_root / name).stat().st_mtime)
     if wanted not in known:
-        what = "no experiment" if wanted == LATEST else f"{wanted!r} is not an experiment"
-        raise SettingsError(
-            f"{where}: {what} in {shown_path(ledger_root)}; use one of "
-            f"{', '.join(known[-5:]) or 'those of earlier runs, of which there are none'}"
-        )
+        what = "no experiment" if wanted == LATEST else f"experiment {wanted!r} not found"
+        near = nearest(wanted, known)
+        right = f"did you mean {near!r}?" if near else f"use one of {', '.join(known[-5:])}"
+        right = right if known else "run trials first"
+        raise SettingsError(f"{where}: {what} in {shown_path(ledger_root)}; {right}")
     return wanted

@@ -100,7 +100,7 @@ def test_show_finds_a_trial_by_the_beginning_of_its_id(ledger: Ledger, aec_bench
         (["show", "9"], "TRIAL: '9' is not a trial in "),
         (["show", ""], "TRIAL: '' is not a trial in "),
         (["show", "../one"], "TRIAL: '../one' is not a trial in "),
-        (["list", "--experiment", "nope"], "--experiment: 'nope' is not an experiment in "),
+        (["list", "--experiment", "nope"], "--experiment: experiment 'nope' not found in "),
         (["list", "--outcome", "bad"], "--outcome: 'bad' is not valid; use one of 'error'"),
         (["list", "--since", "soon"], "--since: 'soon' is not a time; use one such as"),
         (["export", "--format", "xml"], "--format: 'xml' is not valid; use one of 'csv', 'jsonl'"),

@@ -78,7 +78,7 @@ def mark(name: str) -> pytest.MarkDecorator:
 def shown_as(excinfo: ExceptionInfo[BaseException], message: str) -> TerminalRepr:
     """Return what is shown instead of a traceback: ``message``, here, at the end and in JUnit."""
     shown = excinfo.getrepr(style="value", chain=False)
-    shown.reprtraceback.reprentries[-1].lines[:] = message.rstrip().split("\n")
+    shown.reprtraceback.reprentries[-1].lines = message.rstrip().split("\n")
     if shown.reprcrash is not None:
         shown.reprcrash.message = message
     return shown

@@ -166,7 +166,7 @@ def validate(
     """
     for path in paths:
         if not path.exists():
-            raise SettingsError(f"{path}: does not exist; use the path of a task")
+            raise SettingsError(f"{str(path)!r} does not exist; use the path of a task")
     options = [f"--aec-check={'all' if exploits else 'standard'}"]
     options += [f"--aec-backend={backend}"] if backend else []
     found = _run([*map(str, paths), *options])

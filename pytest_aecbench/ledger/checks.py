@@ -173,7 +173,7 @@ def parse_checks(text: str, where: str) -> tuple[str, ...]:
     chosen: dict[str, None] = {}
     for word in filter(None, map(str.strip, text.split(","))):
         if word not in GROUPS and word not in GROUPS["all"]:
-            near = nearest(word, (*GROUPS, *GROUPS["all"]))
+            near = nearest(word, (*GROUPS, *GROUPS["all"]), cutoff=0.75)
             valid = ", ".join((*GROUPS, *STANDARD, "or exploit:NAME"))
             listed = f"use some of {valid}; paths go before {where}"
             right = f"did you mean {near!r}?" if near else listed

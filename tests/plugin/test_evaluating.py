@@ -307,9 +307,18 @@ def test_the_scored_attempt_is_evaluated(project: Project) -> None:
     [
         (["--aec-evaluate=nosuch"], "--aec-evaluate: experiment 'nosuch' not found in "),
         (["--aec-evaluate=empty"], "--aec-evaluate: 'empty' has no records"),
-        (["--aec-evaluate=mine", "--aec-resume=mine"], "leave --aec-resume out"),
-        (["--aec-evaluate=mine", "--aec-no-verify"], "leave --aec-no-verify out"),
-        (["--aec-evaluate=mine", "--aec-repetitions=2"], "leave --aec-repetitions out"),
+        (
+            ["--aec-evaluate=mine", "--aec-resume=mine"],
+            "so --aec-resume has no meaning; leave it out",
+        ),
+        (
+            ["--aec-evaluate=mine", "--aec-no-verify"],
+            "so --aec-no-verify has no meaning; leave it out",
+        ),
+        (
+            ["--aec-evaluate=mine", "--aec-repetitions=2"],
+            "so --aec-repetitions has no meaning; leave it out",
+        ),
         (["--aec-evaluate=mine", "--aec-experiment-id=mine"], "'mine' keeps its records as they"),
         (["--aec-evaluate=mine", "--aec-agent=nop"], "'nop' has no trials in mine; use one of ora"),
     ],

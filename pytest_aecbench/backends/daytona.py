@@ -70,7 +70,7 @@ class DaytonaVendor:
     def _client(self) -> daytona.Daytona:
         if not (self._options.get("api_key") or os.environ.get("DAYTONA_API_KEY")):
             raise SettingsError(
-                "DAYTONA_API_KEY: is not set; "
+                "DAYTONA_API_KEY is not set; "
                 "create a key at https://app.daytona.io/dashboard/keys and export it"
             )
         if not self._options:
@@ -232,7 +232,7 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     try:
         yield
     except DaytonaAuthenticationError as error:
-        raise SettingsError(f"DAYTONA_API_KEY: is refused; {one_line(error)}") from None
+        raise SettingsError(f"DAYTONA_API_KEY is refused; {one_line(error)}") from None
     except DaytonaForbiddenError as error:
         raise SettingsError(f"DAYTONA_API_KEY: may not do this; {one_line(error)}") from None
     except DaytonaRateLimitError as error:
@@ -240,7 +240,7 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     except DaytonaNotFoundError as error:
         raise SandboxGone(f"daytona: the sandbox is gone; {one_line(error)}") from None
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Busy(f"daytona: cannot be reached; {one_line(error)}") from None
+        raise Busy(f"daytona cannot be reached; {one_line(error)}") from None
     except httpx.HTTPStatusError as error:
         raise _by_status(error.response.status_code, what, error, dispatched) from None
     except httpx.TransportError as error:

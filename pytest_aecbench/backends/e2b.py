@@ -79,7 +79,7 @@ class E2BVendor:
     def _require_key(self) -> None:
         if not self._has_key:
             raise SettingsError(
-                "E2B_API_KEY: is not set; create a key at https://e2b.dev/dashboard and export it"
+                "E2B_API_KEY is not set; create a key at https://e2b.dev/dashboard and export it"
             )
 
     def refusal(self, limits: Limits) -> str | None:
@@ -228,13 +228,13 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     try:
         yield
     except AuthenticationException as error:
-        raise SettingsError(f"E2B_API_KEY: is refused; {one_line(error)}") from None
+        raise SettingsError(f"E2B_API_KEY is refused; {one_line(error)}") from None
     except (RateLimitException, ServiceBusyException) as error:
         raise Busy(f"e2b: {what}: {one_line(error)}") from None
     except (SandboxNotFoundException, SandboxNotRunningException) as error:
         raise SandboxGone(f"e2b: the sandbox is gone; {one_line(error)}") from None
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Busy(f"e2b: cannot be reached; {one_line(error)}") from None
+        raise Busy(f"e2b cannot be reached; {one_line(error)}") from None
     except (httpx.TransportError, TimeoutException) as error:
         raise Lost(f"e2b: {what}: {one_line(error)}") from None
     except e2b.SandboxException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from pytest_aecbench.cli.console import AsJson, print_json, project_settings
 
 if TYPE_CHECKING:
     from pytest_aecbench.host.runs import Lease
+    from pytest_aecbench.settings.model import Settings
 
 __all__ = ["reap"]
 
@@ -35,8 +37,8 @@ def reap(
 
     A trial that died with its run gets its record, and its files lose their secrets. Sandboxes of
     runs that are alive, or that cannot be proved dead from here, are left alone. A backend that is
-    not available is skipped, unless it is named. Vendors are called with the keys of the
-    environment, or of aec-bench.toml's compute tables.
+    not available is skipped, unless it is named; one that is not set up is not mentioned. Vendors
+    are called with the keys of the environment, or of aec-bench.toml's compute tables.
 
     Example: aec-bench reap --dry-run
     """
@@ -55,7 +57,8 @@ def reap(
     if leases.out_of_sight:
         found.left_alone["runs"] = [lease.run_id for lease in leases.out_of_sight]
     if as_json:
-        print_json({"dry_run": dry_run, **asdict(found)})
+        told = {name: value for name, value in asdict(found).items() if name != "not_set_up"}
+        print_json({"dry_run": dry_run, **told})
         return
     verb = "would remove" if dry_run else "removed"
     for name, things in found.removed.items():
@@ -65,7 +68,8 @@ def reap(
     for name, things in found.left_alone.items():
         typer.echo(f"{name}: {left_alone(things)}")
     for name, reason in found.passed_over.items():
-        typer.echo(f"{name}: skipped; {reason}")
+        if name not in found.not_set_up:
+            typer.echo(f"{name}: skipped; {reason}")
     verb = "would record" if dry_run else "recorded"
     for trial in found.recorded:
         typer.echo(f"{verb} {trial['task_id']} ({trial['agent']}) in {trial['experiment']}")
@@ -80,6 +84,7 @@ class _Found:
     removed: dict[str, list[str]] = field(default_factory=dict)
     left_alone: dict[str, list[str]] = field(default_factory=dict)
     passed_over: dict[str, str] = field(default_factory=dict)
+    not_set_up: set[str] = field(default_factory=set)  # of those, not worth a line
     recorded: list[dict[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -87,7 +92,7 @@ class _Found:
 def _reap_backends(backend: str | None, *, dry_run: bool) -> _Found:
     """Remove what dead runs left on one backend, or on each that is available."""
     from pytest_aecbench.backends import BACKENDS, make_backend
-    from pytest_aecbench.errors import AecBenchError
+    from pytest_aecbench.errors import AecBenchError, SettingsError
 
     settings = project_settings()
     sys.path.insert(0, str(settings.root))  # where a project has its own backends
@@ -103,7 +108,15 @@ def _reap_backends(backend: str | None, *, dry_run: bool) -> _Found:
             if backend is not None:
                 raise
             found.passed_over[name] = str(error)
+            if isinstance(error, SettingsError) and not _is_used(settings, name):
+                found.not_set_up.add(name)
     return found
+
+
+def _is_used(settings: Settings, backend: str) -> bool:
+    """Return whether the project or the environment has settings for a backend."""
+    has_variables = any(name.startswith(f"{backend.upper()}_") for name in os.environ)
+    return backend == settings.backend or bool(settings.options_of(backend)) or has_variables
 
 
 def _record(lease: Lease, warnings: list[str], *, dry_run: bool) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ import typer
 from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_table
 from pytest_aecbench.cli.filters import Filters, with_filters
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.text import printable
+from pytest_aecbench.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -162,7 +162,7 @@ def _board_cells(board: Leaderboard, row: Row) -> tuple[str, ...]:
 
     at_k = number_text(row.pass_at_k)
     if 0 < row.pass_k_tasks < board.tasks:
-        at_k += f" ({row.pass_k_tasks} of {board.tasks} tasks)"
+        at_k += f" ({row.pass_k_tasks} of {counted(board.tasks, 'task')})"
     return (
         row.agent,
         f"{row.summary.overall.tasks_scored} of {board.tasks}",

@@ -78,8 +78,9 @@ def mark(name: str) -> pytest.MarkDecorator:
 
 
 def shown_as(excinfo: ExceptionInfo[BaseException], message: str) -> TerminalRepr:
-    """Return the error as it is shown, with ``message`` in the short summary and in JUnit."""
-    shown = excinfo.getrepr(style="value")
+    """Return what is shown instead of a traceback: ``message``, here, at the end and in JUnit."""
+    shown = excinfo.getrepr(style="value", chain=False)
+    shown.reprtraceback.reprentries[-1].lines = message.rstrip().split("\n")
     if shown.reprcrash is not None:
         shown.reprcrash.message = message
     return shown

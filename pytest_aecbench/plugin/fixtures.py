@@ -209,6 +209,7 @@ def aec_finding(request: pytest.FixtureRequest, check: str) -> Finding | None:
     """The problems that a check found in its task; None when there are none."""
     from pytest_aecbench.checks import NotApplicableError
     from pytest_aecbench.checks.rehearsal import Rehearsal, run_check
+    from pytest_aecbench.errors import BuildError
 
     assert isinstance(request.node, SandboxItem)
     directory = request.node.path.parent
@@ -216,3 +217,7 @@ def aec_finding(request: pytest.FixtureRequest, check: str) -> Finding | None:
         return run_check(check, Rehearsal(directory, request.getfixturevalue))
     except NotApplicableError as error:
         pytest.skip(str(error))
+    except BuildError:
+        if "image" not in settings_of(request.config).checks:
+            raise
+        pytest.skip("the image cannot be built; check[image] says why")

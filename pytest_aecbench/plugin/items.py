@@ -27,6 +27,16 @@ __all__ = ["CheckItem", "SandboxItem", "TrialItem"]
 
 
 _VERIFICATIONS_OF_A_TRIAL = 3
+_PYTEST = ("_pytest", "pluggy")
+
+
+def _is_ours(path: Path | str) -> bool:
+    """Return whether a frame is one of this package, of pytest or of its hooks."""
+    packages = (
+        Path(__file__).parents[1],
+        *(Path(pytest.__file__).parents[1] / name for name in _PYTEST),
+    )
+    return any(Path(path).is_relative_to(package) for package in packages)
 
 
 class SandboxItem(pytest.Function):
@@ -91,13 +101,16 @@ class SandboxItem(pytest.Function):
     def repr_failure(  # type: ignore[override]
         self, excinfo: ExceptionInfo[BaseException]
     ) -> str | TerminalRepr:
-        """Show our own errors and sentences as what they say, and anything else in full."""
+        """Show our own errors and sentences as what they say, and others without our source."""
         error = excinfo.value
         if isinstance(error, AecBenchError):
             message = f"{type(error).__name__}: {error}"
         elif isinstance(error, pytest.fail.Exception) and not error.pytrace:
             message = str(error)
         else:
+            foreign = excinfo.traceback.filter(lambda entry: not _is_ours(entry.path))
+            if foreign and not self.config.getoption("fulltrace", default=False):
+                excinfo.traceback = foreign
             return super().repr_failure(excinfo)
         return shown_as(excinfo, message)
 

@@ -31,7 +31,12 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Keep the record as soon as the outcome is known, which is before teardown."""
     report = yield
-    if not isinstance(item, SandboxItem) or item.trial is None:
+    if not isinstance(item, SandboxItem):
+        return report
+    if call.excinfo is not None and call.when != "call" and report.failed:
+        # pytest would show the source of fixtures, which is of no use to the user.
+        report.longrepr = item.repr_failure(call.excinfo)
+    if item.trial is None:
         return report
     if not isinstance(item, TrialItem):  # checks keep their findings themselves
         _scrub(report, item.trial.scrubber)

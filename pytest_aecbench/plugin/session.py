@@ -23,6 +23,7 @@ from pytest_aecbench.plugin.join import check_experiment
 from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
 from pytest_aecbench.plugin.unread import outlive_reader
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -165,6 +166,7 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     preflight_agents(config, [node_id for node_id in node_ids if is_trial(node_id)])
     settings, backend = settings_of(config), backend_of(config)
     if preflight := getattr(backend, "preflight", None):
+        _announce(config, getattr(backend, "awaited", None))
         preflight()
     if examine := getattr(backend, "examine", None):
         paths = {node_id.partition("::")[0] for node_id in node_ids if needs_sandbox(node_id)}
@@ -175,6 +177,15 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     ledger = Ledger(settings.ledger_root)
     ledger.check_writable(CHECKS if settings.checks else settings.experiment_id)
     check_space(settings.jobs_root)
+
+
+def _announce(config: pytest.Config, awaited: str | None) -> None:
+    """Write what the run waits for before it starts, if that may take long."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if awaited and reporter is not None and reporter.verbosity >= 0:
+        if in_mid_line(reporter):  # such as xdist's, on a terminal
+            reporter.write_line("")
+        reporter.write_line(f"aec: {awaited}")
 
 
 def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
@@ -256,16 +267,18 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
     if settings.checks and is_alone and len(state.order) > _MANY_CHECKS:
         reporter.write_line("aec: checks run one at a time; -n auto runs several at once")
     if state.dataset is not None:
-        reporter.write_line(f"aec: dataset {state.dataset}, tasks in it {len(state.dataset.tasks)}")
+        reporter.write_line(
+            f"aec: dataset {state.dataset}, {counted(len(state.dataset.tasks), 'task')}"
+        )
         for change in state.dataset.changes:
             reporter.write_line(f"aec: not as in the dataset: {change}")
     if settings.resume:
-        count = len(state.reusable)
-        reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")
+        reused = counted(len(state.reusable), "trial")
+        reporter.write_line(f"aec: resuming: {reused} reused, because the reward is known")
     if settings.evaluate is not None:
         reporter.write_line(f"aec: {summary_of(config)}")
     if recovered:
-        reporter.write_line(f"aec: recorded {recovered} trials that died with their run")
+        reporter.write_line(f"aec: recorded {counted(recovered, 'trial')} that died with a run")
 
 
 def _order(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:

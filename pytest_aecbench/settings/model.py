@@ -49,6 +49,7 @@ class Settings:
     selection: Selection
     allow_drift: bool
     agents: tuple[AgentSpec, ...]
+    agent_files: tuple[str, ...]
     repetitions: int
     backend: str
     backend_options: Mapping[str, object] = field(repr=False)  # may hold secrets
@@ -117,6 +118,10 @@ class Settings:
     def options_of(self, backend: str) -> dict[str, object]:
         """Return what the configuration says in a backend's own table, whichever is chosen."""
         return backend_options(backend, self.given)
+
+    def below_root(self, path: Path) -> str:
+        """Return a path as a configuration file names it."""
+        return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
 
     @property
     def experiment_ledger(self) -> Path:

@@ -286,6 +286,7 @@ def _outputs(trial: Trial) -> Outputs:
     return Outputs(
         files=tuple(OutputFile(path=path, size=size) for path, size in files[:MAX_FILES_NAMED]),
         output_path=str(trial.output_path),
+        written=trial.is_output_written,
         output_excerpt=_excerpt(trial),
         jobs_dir=os.path.relpath(trial.directory, trial.settings.root),
     )

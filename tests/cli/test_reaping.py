@@ -237,12 +237,17 @@ def test_a_home_whose_maker_died_before_it_wrote_that_is_known_by_its_name(
 
 
 @pytest.mark.usefixtures("own_machine")
+@pytest.mark.slow
 def test_a_backend_out_of_reach_is_passed_over_unless_named() -> None:
     # In a process of its own, since Docker's client leaves a socket open when nobody answers.
     command = [sys.executable, "-c", "from pytest_aecbench.cli import main; main()", "reap"]
     env = {**os.environ, "DOCKER_HOST": "unix:///nonexistent/socket"}
     ended = subprocess.run(command, env=env, capture_output=True, text=True)
     assert ended.returncode == 0
+    assert not [name for name in ("daytona", "e2b", "modal") if name in ended.stdout]  # not set up
+    half = {**env, "E2B_DOMAIN": "e2b.example"}
+    used = subprocess.run(command, env=half, capture_output=True, text=True).stdout
+    assert "e2b: skipped; E2B_API_KEY is not set; create a key" in used
     assert "docker: skipped; docker: no engine answers at unix:///nonexistent" in ended.stdout
     assert "local: nothing was left" in ended.stdout
     named = subprocess.run([*command, "--backend=docker"], env=env, capture_output=True, text=True)

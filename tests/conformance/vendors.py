@@ -417,7 +417,7 @@ class VendorFaults:
         monkeypatch.delenv(variable)
         missing = self.run_pytest(project)
         assert missing.returncode == pytest.ExitCode.USAGE_ERROR, missing.stdout
-        assert f"{variable}: is not set" in missing.stderr
+        assert f"{variable} is not set" in missing.stderr
         assert server.called(server.CREATE) == []
 
     def test_ctrl_c_leaves_no_sandbox(self, project: Project, server: StandIn) -> None:

@@ -142,7 +142,7 @@ def test_a_run_killed_in_any_phase_is_recorded_by_the_next(
         assert "scored" in validities
     elif not arguments:
         assert "crashed" in validities
-        assert "aec: recorded 1 trials that died with their run" in output
+        assert "aec: recorded 1 trial that died with a run" in output
 
 
 def test_a_worker_replaced_twice_loses_nothing(project: Project) -> None:

@@ -20,15 +20,16 @@ from pytest_aecbench.backends import (
     TrialHandle,
 )
 from pytest_aecbench.backends.remote.box import Box
-from pytest_aecbench.backends.remote.calls import bounded, retry
+from pytest_aecbench.backends.remote.calls import Busy, Lost, bounded, retry
 from pytest_aecbench.backends.remote.environment import Environment
 from pytest_aecbench.backends.shared.launch import check_workspace
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
-from pytest_aecbench.errors import BackendError, LaunchError
+from pytest_aecbench.errors import BackendError, BackendLost, LaunchError
 from pytest_aecbench.host import slots
 from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX, Owner, is_abandoned, is_out_of_sight
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +41,7 @@ __all__ = ["RemoteBackend"]
 
 _TOKEN_LABEL = f"{LABEL_PREFIX}sandbox"
 _EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
+PREFLIGHT_SEC = 30.0
 _CREATE_SEC = 600.0
 _KILL_SEC = 60.0
 _LIFETIME_SEC = 3600.0
@@ -106,9 +108,21 @@ class RemoteBackend:
         known = self._checked or self.vendor.check()
         return f"{known}{f'; no limit on {missing}' if missing else ''}"
 
+    @property
+    def awaited(self) -> str:
+        """The call that ``preflight`` makes, and its longest duration, for people who wait."""
+        return f"asking {self.name} for the account; this takes {PREFLIGHT_SEC:.0f} s at most"
+
     def preflight(self) -> None:
-        """Raise an error if no sandbox can be rented."""
-        self._checked = retry(self.vendor.check)
+        """Raise an error if no sandbox can be rented, in a time that a person waits for."""
+        try:
+            self._checked = bounded(
+                lambda: retry(self.vendor.check, patience_sec=0.8 * PREFLIGHT_SEC),
+                PREFLIGHT_SEC,
+                self.name,
+            )
+        except (Busy, Lost) as error:
+            raise BackendLost(f"{error}; check the network, then run 'aec-bench doctor'") from None
 
     def build_environment(self, *, task_dir: Path) -> str:
         """Build the image of the task's ``environment`` directory, unless it exists."""
@@ -167,7 +181,9 @@ class RemoteBackend:
     def _slow_down(self) -> None:
         """Use fewer sandboxes at once for a while, in all runs on this machine."""
         now = slots.lower(self.name, self._concurrency)
-        self._notes.append(f"{self.name}: is busy; {now} sandboxes at once for some minutes")
+        self._notes.append(
+            f"{self.name} is busy; {counted(now, 'sandbox')} at once for some minutes"
+        )
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
         """Return a line for each time the vendor was too busy."""
@@ -228,7 +244,7 @@ class RemoteBackend:
         for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
         left, self.left_alone = [], []
-        for rented in retry(self.vendor.rented):
+        for rented in retry(self.vendor.rented, patience_sec=PREFLIGHT_SEC):
             if is_abandoned(rented.labels, is_overdue=_is_expired(rented.labels)):
                 left.append(rented.sandbox_id)
             elif is_out_of_sight(rented.labels):

@@ -23,6 +23,7 @@ __all__ = [
     "read_text",
     "shared_directory",
     "shown_path",
+    "user_directory",
     "whole",
 ]
 
@@ -42,6 +43,17 @@ def shared_directory(name: str = "") -> Path:
     except OSError as error:
         raise BackendError(f"{root}: cannot be used, {error.strerror}; set TMPDIR") from None
     return directory
+
+
+def user_directory(variable: str, default: str) -> Path | None:
+    """Return this user's directory of a kind, by XDG's variable or below home; None without one."""
+    named = os.environ.get(variable, "")
+    if os.path.isabs(named):  # noqa: PTH117  (the specification has it that others are ignored)
+        return Path(named, "aec-bench")
+    try:
+        return Path.home() / default / "aec-bench"
+    except RuntimeError:
+        return None
 
 
 def shown_path(path: Path) -> str:

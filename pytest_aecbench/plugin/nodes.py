@@ -21,7 +21,7 @@ from pytest_aecbench.errors import TaskError
 from pytest_aecbench.plugin._pytest_internals import copied_item, mark, parametrised
 from pytest_aecbench.plugin.items import CheckItem, SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import is_first_worker, settings_of, state_of
-from pytest_aecbench.text import printable
+from pytest_aecbench.text import is_utf8, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +40,6 @@ __all__ = [
     "is_check",
     "is_task",
     "is_trial",
-    "is_utf8",
     "needs_sandbox",
 ]
 
@@ -207,14 +206,6 @@ class NamelessDirectory(pytest.Directory):
     def collect(self) -> Iterable[pytest.Collector]:
         """Refuse the directory."""
         raise self.CollectError(f"{self.nodeid}: the name is not UTF-8; rename the directory")
-
-
-def is_utf8(name: str) -> bool:
-    """Return whether a file's name can be part of an id."""
-    try:
-        return name.isascii() or bool(name.encode())
-    except UnicodeEncodeError:
-        return False
 
 
 class TaskFile(pytest.Module):

@@ -10,7 +10,7 @@ from pytest_aecbench.ledger.identity import final_attempts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Recorded
 
 __all__ = ["TrialResult", "final_results"]
 
@@ -44,7 +44,7 @@ class TrialResult:
     bad_end: str | None = None  # how the agent of a trial that did not pass ended, if not well
 
     @classmethod
-    def from_record(cls, record: TrialRecord) -> TrialResult:
+    def from_record(cls, record: Recorded) -> TrialResult:
         """Take from a record what a summary needs."""
         evaluation = record.evaluation
         return cls(
@@ -84,7 +84,7 @@ class TrialResult:
 _ENDS = {"failed": "exited non-zero", "limit_reached": "limit", "timed_out": "timed out"}
 
 
-def _bad_end(record: TrialRecord) -> str | None:
+def _bad_end(record: Recorded) -> str | None:
     result = record.agent_result
     if not record.scored or result is None or result.status not in _ENDS:
         return None

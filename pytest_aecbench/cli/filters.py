@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +59,7 @@ class Filters:
         chosen = find_experiment(root, self.experiment, where) if self.experiment else None
         with open_index(root) as index:
             found = index.load(chosen)
+        gc.freeze()  # they stay as long as the command, so the collector need not look at them
         for problem in found.problems:
             print_problem(f"{problem}; skipped")
         return self.query.select(found.entries)

@@ -113,8 +113,7 @@ def rank_agents(
     check_choices(by or (), tuple(_GROUPS), "--by")
     if k is not None and k < 1:
         raise SettingsError(f"--k: {k!r} is not valid; use a whole number from 1")
-    records = filters.entries()
-    board = leaderboard(records, holdout=holdout, k=k)
+    board = leaderboard(filters.entries(), holdout=holdout, k=k)
     groups = sorted(set(by or ()))
     if as_json or output_format == "json":
         print_json(_board_data(board, groups))

@@ -152,13 +152,11 @@ class IndexFile:
 
 def _made(connection: sqlite3.Connection) -> sqlite3.Connection:
     """Make the tables if there are none; raise DatabaseError for those of another program."""
+    if _is_made(connection):
+        return connection
     connection.execute("BEGIN IMMEDIATE")
     try:
-        (found,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and found != _APPLICATION_ID:
-            raise sqlite3.DatabaseError("not an index")
-        if not tables:
+        if not _is_made(connection):  # by another process meanwhile
             for statement in _TABLES.split(";\n"):
                 connection.execute(statement)
             connection.execute("INSERT INTO identity VALUES (?)", (os.urandom(8).hex(),))
@@ -169,3 +167,11 @@ def _made(connection: sqlite3.Connection) -> sqlite3.Connection:
             connection.execute("ROLLBACK")
         raise
     return connection
+
+
+def _is_made(connection: sqlite3.Connection) -> bool:
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and application_id != _APPLICATION_ID:
+        raise sqlite3.DatabaseError("not an index")
+    return bool(tables)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["modified_ns", "refresh"]
 
-_BATCH = 500
+_BATCH = 100
 # A directory that changed so recently may change once more without a new time of change.
 _SETTLED_NS = 2 * 10**9
 _Stamp = tuple[int, int]  # time of change in nanoseconds, and size
@@ -186,4 +186,7 @@ class _Transaction:
         return int(seq)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._connection.execute("COMMIT" if kind is None else "ROLLBACK")
+        if kind is None:
+            self._connection.execute("COMMIT")
+        elif self._connection.in_transaction:  # a full disk has ended it already
+            self._connection.execute("ROLLBACK")

@@ -6,6 +6,7 @@ import json
 import os
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_aecbench.errors import LedgerError
@@ -16,7 +17,6 @@ from pytest_aecbench.ledger.store import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["Attempt", "attempts", "begin", "end", "enter", "is_quiet", "recover", "spend"]
 
@@ -145,7 +145,10 @@ def _note(ledger_root: Path, experiment_id: str, trial_id: str) -> Path:
 def _notes(ledger_root: Path) -> Iterator[Path]:
     ledger = Ledger(ledger_root)
     for experiment in ledger.experiments():
-        yield from sorted((ledger_root / experiment).glob(f".*{_SUFFIX}"))
+        with suppress(OSError):  # removed meanwhile
+            # Not glob, which takes its time over thousands of records.
+            notes = (entry.path for entry in os.scandir(ledger_root / experiment))
+            yield from map(Path, sorted(path for path in notes if path.endswith(_SUFFIX)))
 
 
 def _phase(lines: list[bytes]) -> str:

@@ -7,8 +7,8 @@ is ranked below those that have theirs, because its mean is of other tasks.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from pytest_aecbench.reports.statistics import DECIMALS, Interval, pass_at_k_mea
 from pytest_aecbench.reports.summary import summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pytest_aecbench.ledger.entry import Recorded, RecordedT
     from pytest_aecbench.reports.summary import AgentSummary, Group
@@ -116,9 +116,16 @@ def leaderboard(
     """
     records = list(records)
     asked = [record for record in records if holdout or record.task.visibility == "public"]
+    held_out = len(records) - len(asked)
     counted, set_aside = newest_versions(latest_verdicts(asked))
     names = _names(counted)
-    results = list(_results(counted, names))
+    experiments = defaultdict(set)
+    for record, name in zip(counted, names, strict=True):
+        experiments[name].add(record.experiment_id)
+    # A record is let go when its result is made: a hundred thousand of both take much memory.
+    queue = deque(counted)
+    del records, asked, counted, record
+    results = list(_results(queue, names))
     by_agent: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in final_results(results):
         by_agent[trial.agent].append(trial)
@@ -126,9 +133,6 @@ def leaderboard(
     if k is None:
         found = (len(o) for one in scores.values() for o in one.outcomes.values())
         k = min(found, default=1)
-    experiments = defaultdict(set)
-    for record, name in zip(counted, names, strict=True):
-        experiments[name].add(record.experiment_id)
     tasks = len({trial.task_id for trial in results})
     rows = [
         Row(
@@ -143,7 +147,6 @@ def leaderboard(
     ]
     rows.sort(key=lambda row: not row.complete)
     pairs = _pairs([(row.agent, scores[row.agent]) for row in rows])
-    held_out = len(records) - len(asked)
     return Leaderboard(tuple(rows), tuple(pairs), tasks, k, set_aside, held_out)
 
 
@@ -201,11 +204,16 @@ def _names(records: Sequence[Recorded]) -> list[str]:
     return [names[key] for key in keys]
 
 
-def _results(records: Iterable[Recorded], names: Iterable[str]) -> Iterable[TrialResult]:
-    """Yield results in which the repetitions of several experiments are told apart."""
+def _results(records: deque[RecordedT], names: Iterable[str]) -> Iterator[TrialResult]:
+    """Yield results in which the repetitions of several experiments are told apart.
+
+    The records are taken off the queue.
+    """
     numbers: dict[tuple[str, str], dict[tuple[str, int], int]] = defaultdict(dict)
-    for record, name in zip(records, names, strict=True):
+    for name in names:
+        record = records.popleft()
         known = numbers[name, record.task.task_id]
         repetition = known.setdefault((record.experiment_id, record.repetition), len(known) + 1)
-        result = TrialResult.from_record(record)
-        yield replace(result, agent=name, repetition=repetition, visibility="public")
+        yield TrialResult.from_record(
+            record, agent=name, repetition=repetition, visibility="public"
+        )

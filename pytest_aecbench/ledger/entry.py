@@ -1,7 +1,7 @@
-"""The figures of a record, without its texts and files: what lists and reports are made of.
+"""The figures of a record, for lists and reports: a record without its texts and files.
 
-An entry has the attributes of a ``TrialRecord`` that reports use, under the same names, so that
-whatever takes records takes entries too. What many records have in common is kept once.
+An entry has the attributes of a ``TrialRecord`` that reports use, under the same names, so that a
+function of records takes entries too. Parts that many records share are kept once.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class EntryEvaluation(NamedTuple):
 
     @property
     def passed(self) -> bool | None:
-        """Whether the reward reaches the threshold."""
+        """True if the reward reaches the threshold; None without a reward."""
         return None if self.reward is None else self.reward >= self.threshold
 
 
@@ -172,7 +172,7 @@ _COST, _DATASET = attrgetter(*EntryCost._fields), attrgetter(*EntryDataset._fiel
 
 
 class Packed(NamedTuple):
-    """An entry as it is stored: JSON of its own values, and of what it shares with others."""
+    """An entry as it is stored: JSON of its own values and of the parts that it may share."""
 
     own: str
     task: str
@@ -249,7 +249,7 @@ _Equal = TypeVar("_Equal")
 
 
 class Parts:
-    """Makes entries of what is stored; what several have in common is one object in all of them.
+    """Makes entries from stored JSON; a part that several entries share is one object.
 
     ``text_of`` returns the stored JSON of a part by its number.
     """

@@ -58,9 +58,9 @@ class Experiment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is new since a mark; ``mark`` is where to go on from.
+    """The news since a mark, and the next mark.
 
-    If ``is_all``, the mark was of another index: everything is in here and nothing else counts.
+    If ``is_all``, the mark was of another index: these are all entries, and earlier ones are void.
     ``removed`` has the experiment and the trial id of records that are gone.
     """
 
@@ -122,7 +122,7 @@ class Index:
         return self._answer(find)
 
     def changes(self, mark: str | None = None) -> Changes:
-        """Return what is new since a mark that this method gave; without one, everything.
+        """Return the news since a mark that this method gave; without one, everything.
 
         Looks only into directories that have changed, so that it can be asked every second.
         """

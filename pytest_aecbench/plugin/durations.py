@@ -40,7 +40,7 @@ class TrialName(NamedTuple):
 def past_durations(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, float]:
     """Return how long trials like these took in recent experiments, where there were some.
 
-    Worked out once, for all trials of the run.
+    The first call decides of which trials the run asks.
     """
     state = state_of(config)
     if state.past_durations is None:

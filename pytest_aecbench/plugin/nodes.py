@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import pluggy
 
+    from pytest_aecbench.tasks.plain import Described, PlainTask
     from pytest_aecbench.tasks.task import Task
 
 __all__ = [
@@ -170,7 +171,7 @@ class TaskBatch(pytest.Collector):
         shared: Sequence[pytest.Function] = ()
         for directory in self.directories:
             file: TaskFile = TaskFile.from_parent(self.parent, path=directory / TASK_FILE)
-            task = file.read_quietly()
+            task = file.glance()
             if task is None:
                 yield file
             else:
@@ -231,13 +232,12 @@ class TaskFile(pytest.Module):
         directory = self.path.parent
         return Task.load(directory, task_id=settings_of(self.config).task_id(directory))
 
-    def read_quietly(self) -> Task | None:
-        """Read the task; None where collecting it has something to report."""
-        try:
-            task = self.read()
-        except TaskError:
-            return None
-        return None if task.warnings else task
+    def glance(self) -> PlainTask | None:
+        """Return what collection needs of the task; None if there may be something to report."""
+        from pytest_aecbench.tasks.task import Task
+
+        directory = self.path.parent
+        return Task.glance(directory, settings_of(self.config).task_id(directory))
 
     def _getobj(self) -> ModuleType:
         from pytest_aecbench.plugin import template
@@ -255,6 +255,8 @@ class TaskFile(pytest.Module):
     def collect(self) -> Iterable[SandboxItem]:
         """Yield the task's trials, or its checks."""
         is_checked = bool(settings_of(self.config).checks)
+        if plain := self.glance():
+            return self.items(plain, self.template())
         try:
             task = self.read()
         except TaskError as error:
@@ -279,7 +281,9 @@ class TaskFile(pytest.Module):
         """Work out the template's parameters and fixtures by pytest's own machinery."""
         return parametrised(self)
 
-    def items(self, task: Task | None, template: Iterable[pytest.Function]) -> list[SandboxItem]:
+    def items(
+        self, task: Described | None, template: Iterable[pytest.Function]
+    ) -> list[SandboxItem]:
         """Make the task's items from a template worked out here or for a sibling."""
         kind: type[SandboxItem] = TrialItem
         if settings_of(self.config).checks:

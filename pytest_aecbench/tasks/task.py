@@ -102,14 +102,19 @@ class Task(Described):
 
         A task with problems or warnings is never found right here.
         """
+        # Names are joined as strings, because ten thousand tasks are looked at.
+        root = os.fspath(path)
         try:
-            metadata = plain_metadata(read_text(path / TASK_FILE))
-            _read_instruction(path)
-        except (ValueError, TaskError):
+            metadata = plain_metadata(read_text(f"{root}/{TASK_FILE}"))
+            is_told = bool(read_text(f"{root}/{INSTRUCTION_FILE}").strip())
+        except ValueError:
             return None
-        if metadata is None or not _first_file(path / "tests", _VERIFIERS):
+        is_verified = any(os.path.isfile(f"{root}/tests/{name}") for name in _VERIFIERS)  # noqa: PTH113
+        if metadata is None or not is_told or not is_verified:
             return None
-        return None if any(file_problems(path, ())) else PlainTask(task_id, metadata)
+        if os.path.isdir(f"{root}/tools") and any(file_problems(path, ())):  # noqa: PTH112
+            return None
+        return PlainTask(task_id, metadata)
 
     @property
     def instruction(self) -> str:

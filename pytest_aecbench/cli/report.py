@@ -17,7 +17,7 @@ from pytest_aecbench.text import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.reports.leaderboard import Leaderboard, Row
     from pytest_aecbench.reports.summary import AgentSummary, Group
 
@@ -34,8 +34,8 @@ Holdout = Annotated[bool, typer.Option("--holdout", help="Include held-out tasks
 ExperimentName = Annotated[str, typer.Argument(help="An experiment's id, or 'latest'.")]
 
 
-def _records(experiment: str) -> list[TrialRecord]:
-    if records := Filters(experiment).load("EXPERIMENT"):
+def _records(experiment: str) -> list[Entry]:
+    if records := Filters(experiment).entries("EXPERIMENT"):
         return records
     raise SettingsError(f"EXPERIMENT: {experiment!r} has no records; name one that has")
 
@@ -113,8 +113,7 @@ def rank_agents(
     check_choices(by or (), tuple(_GROUPS), "--by")
     if k is not None and k < 1:
         raise SettingsError(f"--k: {k!r} is not valid; use a whole number from 1")
-    records = filters.load()
-    board = leaderboard(records, holdout=holdout, k=k)
+    board = leaderboard(filters.entries(), holdout=holdout, k=k)
     groups = sorted(set(by or ()))
     if as_json or output_format == "json":
         print_json(_board_data(board, groups))

@@ -6,6 +6,7 @@ import json
 import os
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_aecbench.errors import LedgerError
@@ -16,8 +17,7 @@ from pytest_aecbench.ledger.record import Cost, TrialRecord
 from pytest_aecbench.ledger.store import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Attempt", "attempts", "begin", "end", "enter", "is_quiet", "recover", "spend"]
 
@@ -198,14 +198,14 @@ def _note(ledger_root: Path, experiment_id: str, trial_id: str) -> Path:
     return ledger_root / experiment_id / f".{trial_id}{_SUFFIX}"
 
 
-def _hidden_files(ledger_root: Path) -> list[Path]:
-    """Return the notes and the half-written files of all experiments."""
-    return [
-        path
-        for experiment in Ledger(ledger_root).experiments()
-        for path in sorted((ledger_root / experiment).glob(".*"))
-        if path.suffix in (_SUFFIX, _HALF_WRITTEN)
-    ]
+def _hidden_files(ledger_root: Path) -> Iterator[Path]:
+    """Yield the notes and the half-written files of all experiments."""
+    for experiment in Ledger(ledger_root).experiments():
+        with suppress(OSError):  # removed meanwhile
+            # Not glob, which takes its time over thousands of records.
+            paths = (entry.path for entry in os.scandir(ledger_root / experiment))
+            wanted = [path for path in paths if path.endswith((_SUFFIX, _HALF_WRITTEN))]
+            yield from (path for path in map(Path, sorted(wanted)) if path.name.startswith("."))
 
 
 def _remove(path: Path) -> None:

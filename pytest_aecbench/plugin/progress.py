@@ -101,14 +101,14 @@ class Progress:
     def _start(self) -> Standing:
         """Start the progress, where it can be shown."""
         # Imported here because a run without trials has no use for it.
-        from pytest_aecbench.plugin.durations import TrialName, past_duration
+        from pytest_aecbench.plugin.durations import past_durations
         from pytest_aecbench.plugin.region import Region
         from pytest_aecbench.plugin.standing import Standing
 
         config = self.config
         standing = Standing(
             self._node_ids,
-            lambda node_id: past_duration(config, TrialName.of(config, node_id)),
+            lambda node_id: past_durations(config, self._node_ids).get(node_id),
             reusable=len(state_of(config).reusable),
             workers=_at_once(config),
         )

@@ -78,17 +78,17 @@ class Results:
         if not self._results and not has_trials(self.config):
             return []  # before the imports, because every pytest run on the machine comes here
         from pytest_aecbench.errors import LedgerError
-        from pytest_aecbench.ledger.store import Ledger
+        from pytest_aecbench.ledger.index import open_index
         from pytest_aecbench.reports.results import TrialResult
 
         results = [TrialResult.from_dict(result) for result in self._results]
         if has_trials(self.config) and (self.crashed or not orderly):
             settings = settings_of(self.config)
             known = {result.trial_id for result in results}
-            with suppress(LedgerError):
+            with suppress(LedgerError), open_index(settings.ledger_root) as index:
                 results += [
                     TrialResult.from_record(record)
-                    for record in Ledger(settings.ledger_root).records(settings.experiment_id)
+                    for record in index.load(settings.experiment_id).entries
                     if record.run_id == settings.run_id and record.trial_id not in known
                 ]
         return results

@@ -26,9 +26,10 @@ def find_reusable(settings: Settings, claims: Claims) -> dict[str, str]:
     if settings.rerun == "all":
         return {}
     from pytest_aecbench.ledger.identity import final_attempts
-    from pytest_aecbench.ledger.store import Ledger
+    from pytest_aecbench.ledger.index import open_index
 
-    records = Ledger(settings.ledger_root).records(settings.experiment_id)
+    with open_index(settings.ledger_root) as index:
+        records = index.load(settings.experiment_id).entries
     return {
         record.trial_key: record.trial_id
         for record in final_attempts(records, lambda record: record.trial_key)

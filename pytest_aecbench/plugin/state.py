@@ -57,7 +57,7 @@ class RunState:
         self.backend: ComputeBackend | None = None
         self.workers: set[WorkerController] = set()
         self.crashes: dict[str, int] = {}
-        self.past_durations: dict[tuple[str, str], float] | None = None
+        self.past_durations: dict[str, float] | None = None  # by node id
         self.markers: dict[str, pytest.MarkDecorator | None] = {}
         self.comparison: Comparison | None = None
         self.verdict: Verdict | None = None

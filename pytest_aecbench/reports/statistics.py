@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEVEL",
     "Interval",
+    "difference_interval",
     "mean_interval",
     "mean_interval_by_task",
     "pass_at_k",
@@ -64,6 +65,23 @@ def mean_interval(values: Iterable[float], least: float = 0.0, most: float = 1.0
     high = least + width * _upper_bound(_atoms(shares))
     # Rounding must not put the mean outside its own interval.
     return Interval(mean, min(low, mean), max(high, mean), n, _standard_error(values, mean))
+
+
+def difference_interval(one: Interval, other: Interval) -> Interval:
+    """Return the difference of two independent means, with an interval recovered from theirs.
+
+    A bound is as far from the difference as the two bounds that it depends on are from their means,
+    taken at right angles (Zou and Donner's method).
+    """
+    difference = one.mean - other.mean
+    errors = (one.standard_error, other.standard_error)
+    return Interval(
+        difference,
+        difference - math.hypot(one.mean - one.low, other.high - other.mean),
+        difference + math.hypot(one.high - one.mean, other.mean - other.low),
+        one.n + other.n,
+        None if None in errors else round(math.hypot(*filter(None, errors)), DECIMALS),
+    )
 
 
 def mean_interval_by_task(values: Mapping[str, Sequence[float]]) -> Interval:

@@ -14,7 +14,7 @@ from pytest_aecbench.documents.problems import shown
 from pytest_aecbench.documents.strict import read_json, read_toml, read_yaml
 from pytest_aecbench.documents.variables import DotEnv, load_dotenv
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.host.files import read_text, shown_path
+from pytest_aecbench.host.files import read_text, shown_path, user_directory
 from pytest_aecbench.settings.table import TABLE
 from pytest_aecbench.text import did_you_mean
 
@@ -126,13 +126,8 @@ def _layer(data: Mapping[str, Any], keys: Mapping[str, str], where: str) -> Laye
 
 def user_file() -> Path | None:
     """Return where this user's configuration is or would be."""
-    home = os.environ.get("XDG_CONFIG_HOME", "")
-    if os.path.isabs(home):  # noqa: PTH117  (the specification has it that others are ignored)
-        return Path(home, "aec-bench", "config.json")
-    try:
-        return Path.home() / ".config" / "aec-bench" / "config.json"
-    except RuntimeError:
-        return None
+    directory = user_directory("XDG_CONFIG_HOME", ".config")
+    return directory / "config.json" if directory else None
 
 
 def user_layer() -> Layer:

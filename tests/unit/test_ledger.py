@@ -465,6 +465,6 @@ def test_the_documented_ways_of_reading_print_what_is_documented(tmp_path: Path)
     record = TrialRecord.from_json(example.encode())
     Ledger(tmp_path / "artefacts" / "ledger").append(record)
     scripts, outputs = blocks("python"), blocks("text")
-    assert len(scripts) == len(outputs) == 2
+    assert len(scripts) == len(outputs) == 3
     for script, output in zip(scripts, outputs, strict=True):
         assert run_python(f"import os; os.chdir({str(tmp_path)!r})\n{script}") == output

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import copy
 import hashlib
 import os
@@ -16,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from queue import Queue
 
 _ROOT = Path(__file__).parents[1]
@@ -207,6 +209,10 @@ class Laboratory:
         for number in range(copies):
             place = home / str(number)
             shutil.copytree(_ROOT, place, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+            # Most of a short run is compiling. A time stamp may not tell a mutant from what it was.
+            compileall.compile_dir(
+                place, quiet=2, workers=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH
+            )
             self._free.put(place)
         self._limits: dict[str, float] = {}
 
@@ -240,8 +246,13 @@ def _source_of(root: Path, module: str) -> Path:
 def _tests_fail(place: Path, tests: list[str], limit: float) -> bool:
     """Return whether the tests fail, or do not end within a limit in seconds."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment["HYPOTHESIS_PROFILE"] = "ci"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(place),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_ADDOPTS": "--assert=plain",  # else pytest compiles every module anew
+        "HYPOTHESIS_PROFILE": "ci",
+    }
     with subprocess.Popen(
         command,
         cwd=place,
@@ -258,6 +269,19 @@ def _tests_fail(place: Path, tests: list[str], limit: float) -> bool:
             return True
 
 
+def chosen_mutants(module: str, text: str, most: int) -> list[Mutant]:
+    """Return mutants with a text in their names, but none that behaves as the original does."""
+    listed = equivalents()
+    found = mutants(module, _source_of(_ROOT, module).read_text())
+    wanted = [one for one in found if text in one.name and not is_listed(one, listed)]
+    return sorted(wanted, key=lambda one: one.rank)[: most or None]
+
+
+def is_listed(mutant: Mutant, listed: Collection[str]) -> bool:
+    """Return whether the mutant is listed by its name, or with all others of its line."""
+    return mutant.name in listed or f"{mutant.module} | {mutant.line}" in listed
+
+
 def equivalents() -> set[str]:
     """Return the names of mutants that behave as the original does, or as well."""
     lines = _EQUIVALENT.read_text().splitlines()
@@ -269,12 +293,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="such as reports/gates")
     parser.add_argument("--most", type=int, default=30, help="mutants of a module; 0 is all")
+    parser.add_argument("--with", dest="text", default="", help="what their names shall contain")
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     unknown = sorted(set(options.modules) - set(TESTS))
     if unknown:
         parser.error(f"{unknown[0]!r} has no tests here; one of {', '.join(TESTS)}")
-    known, weak = equivalents(), 0
+    table, weak = [], 0
     with (
         tempfile.TemporaryDirectory(prefix="aec-mutants-") as home,
         ThreadPoolExecutor(options.at_once) as pool,
@@ -282,16 +307,18 @@ def main() -> int:
         laboratory = Laboratory(Path(home), options.at_once)
         for module in options.modules or TESTS:
             laboratory.measure(module)
-            found = mutants(module, _source_of(_ROOT, module).read_text())
-            wanted = sorted((one for one in found if one.name not in known), key=lambda m: m.rank)
-            chosen = wanted[: options.most or None]
-            caught = list(pool.map(laboratory.is_caught, chosen))
-            share = sum(caught) / len(caught)
+            chosen = chosen_mutants(module, options.text, options.most)
+            caught = 0
+            for mutant, is_caught in zip(
+                chosen, pool.map(laboratory.is_caught, chosen), strict=True
+            ):
+                caught += is_caught
+                if not is_caught:
+                    print(f"not caught: {mutant.number}: {mutant.name}", flush=True)
+            share = caught / len(chosen) if chosen else 1.0
             weak += share < _ENOUGH
-            print(f"{module:22} {sum(caught):4} of {len(caught):4} caught {share:6.0%}", flush=True)
-            for mutant, was_caught in zip(chosen, caught, strict=True):
-                if not was_caught:
-                    print(f"  {mutant.number}: {mutant.name}", flush=True)
+            table.append(f"{module:22} {caught:4} of {len(chosen):4} caught {share:6.1%}")
+    print(*table, sep="\n")
     return 1 if weak else 0
 
 

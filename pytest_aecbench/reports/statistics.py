@@ -129,7 +129,7 @@ def _tail(atoms: _Atoms, point: float) -> float:
     sum, each times its value less the point, exceeds 0. Its distribution is the inverse of a
     Laplace transform, which is integrated through the saddlepoint, where nothing oscillates.
     """
-    offsets = [(value - point, count) for value, count in atoms if value != point]
+    offsets = [(value - point, count) for value, count in atoms]
     saddle = _saddlepoint(offsets)
     rates = [(offset / (1 - offset * saddle), count) for offset, count in offsets]
     height = -math.fsum(count * math.log1p(-offset * saddle) for offset, count in offsets)

@@ -17,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from queue import Queue
@@ -82,11 +83,13 @@ class Mutant:
     before: str
     after: str
     source: str
+    place: int = 1
 
     @property
     def name(self) -> str:
         """The mutant in words, the same after lines elsewhere have moved."""
-        return f"{self.module} | {self.line} | {self.before} -> {self.after}"
+        nth = f" ({self.place})" if self.place > 1 else ""
+        return f"{self.module} | {self.line} | {self.before} -> {self.after}{nth}"
 
     @property
     def rank(self) -> str:
@@ -96,14 +99,14 @@ class Mutant:
 
 def mutants(module: str, source: str) -> Iterator[Mutant]:
     """Yield the mutants of a module."""
-    tree = ast.parse(source)
-    for node in _mutable(tree):
+    seen: Counter[str] = Counter()
+    for node in _mutable(ast.parse(source)):
         before = ast.get_source_segment(source, node)
         for changed in _mistakes(node):
             after = ast.unparse(changed)
             if before is not None and after != ast.unparse(node):
                 text = f"({after})" if isinstance(node, ast.expr) else after
-                yield Mutant(
+                mutant = Mutant(
                     module,
                     node.lineno,
                     source.splitlines()[node.lineno - 1].strip(),
@@ -111,6 +114,8 @@ def mutants(module: str, source: str) -> Iterator[Mutant]:
                     " ".join(after.split()),
                     _replaced(source, node, text),
                 )
+                seen[mutant.name] += 1
+                yield replace(mutant, place=seen[mutant.name])
 
 
 def _mutable(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:

@@ -40,7 +40,7 @@ def counted_p(changes: list[float]) -> float:
 def drawn_changes(seed: int, tasks: int) -> list[float]:
     """Return changes of so many tasks, most of which fell, no two sums of which are the same."""
     draw = random.Random(seed)
-    return [round(draw.uniform(-1, 0.6), 4) for _ in range(tasks)]
+    return [round(draw.uniform(-1, 0.6), 8) for _ in range(tasks)]
 
 
 @given(st.lists(CHANGES, max_size=9))
@@ -68,7 +68,7 @@ def test_the_choices_of_24_tasks_are_counted_whatever_their_rewards() -> None:
     assert sign_flip_p(changes) == pytest.approx(counted_p(changes), abs=1e-12)
 
 
-@pytest.mark.parametrize(("seed", "tasks"), [(1, 26), (2, 26), (4, 28), (11, 26), (3, 30)])
+@pytest.mark.parametrize(("seed", "tasks"), [(1, 26), (2, 26), (4, 28), (11, 25), (3, 30)])
 def test_draws_come_close_to_counts_and_repeat(seed: int, tasks: int) -> None:
     changes = drawn_changes(seed, tasks)
     assert sign_flip_p(changes) == pytest.approx(counted_p(changes), abs=0.01)

@@ -12,6 +12,7 @@ import compileall
 import copy
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,8 +39,8 @@ TESTS = {
     "reports/gates": "tests/unit/test_gates.py",
     "reports/gate_parser": "tests/unit/test_gates.py",
     "trials/reward": "tests/unit/test_reward.py",
-    "ledger/store": "tests/unit/test_ledger.py",
-    "ledger/query": "tests/unit/test_ledger.py tests/unit/test_identity.py",
+    "ledger/store": "tests/unit/test_ledger.py -k 'not killed and not documented'",
+    "ledger/query": "tests/unit/test_leaderboard.py",
     "ledger/identity": "tests/unit/test_identity.py",
     "ledger/journal": "tests/unit/test_ownership.py tests/unit/test_ledger.py",
     "host/owner": "tests/unit/test_ownership.py",
@@ -238,7 +239,7 @@ class Laboratory:
         original = path.read_text()
         try:
             path.write_text(source)
-            return _tests_fail(place, TESTS[module].split(), limit)
+            return _tests_fail(place, shlex.split(TESTS[module]), limit)
         finally:
             path.write_text(original)
             self._free.put(place)

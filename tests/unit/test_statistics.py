@@ -364,10 +364,12 @@ def test_a_task_that_lost_a_repetition_to_an_error_is_not_in_pass_at_k() -> None
             a_result(1.0, task_id="a", repetition=2),
             a_result(0.0, task_id="b", repetition=1),
             a_result(None, task_id="b", repetition=2),
+            a_result(1.0, task_id="c", repetition=1),
+            a_result(1.0, task_id="c", repetition=2),
         ]
     )
-    assert (summary.pass_at_k, summary.pass_hat_k, summary.pass_k_tasks) == (1.0, 0.0, 1)
-    assert summary.overall.mean == mean_interval([0.5, 0.0])
+    assert (summary.pass_at_k, summary.pass_hat_k, summary.pass_k_tasks) == (1.0, 0.5, 2)
+    assert summary.overall.mean == mean_interval([0.5, 0.0, 1.0])
 
 
 def test_with_one_repetition_there_is_no_pass_at_k() -> None:

@@ -102,9 +102,8 @@ def mutants(module: str, source: str) -> Iterator[Mutant]:
     """Yield the mutants of a module."""
     seen: Counter[str] = Counter()
     for node in _mutable(ast.parse(source)):
-        before = ast.get_source_segment(source, node)
         for changed in _mistakes(node):
-            after = ast.unparse(changed)
+            before, after = ast.get_source_segment(source, node), ast.unparse(changed)
             if before is not None and after != ast.unparse(node):
                 text = f"({after})" if isinstance(node, ast.expr) else after
                 mutant = Mutant(

@@ -54,16 +54,14 @@ def mean_interval(values: Iterable[float], least: float = 0.0, most: float = 1.0
     zeros and ones this is the interval of Clopper and Pearson.
     """
     values = list(values)
-    n = len(values)
-    if not n:
-        raise ValueError("the mean of no values is not defined")
     mean = fmean(values)
     width = most - least
     shares = [(value - least) / width for value in values]
     low = most - width * _upper_bound(_atoms(1 - share for share in shares))
     high = least + width * _upper_bound(_atoms(shares))
     # Rounding must not put the mean outside its own interval.
-    return Interval(mean, min(low, mean), max(high, mean), n, _standard_error(values, mean))
+    error = _standard_error(values, mean)
+    return Interval(mean, min(low, mean), max(high, mean), len(values), error)
 
 
 def mean_interval_by_task(values: Mapping[str, Sequence[float]]) -> Interval:
@@ -134,7 +132,7 @@ def _tail(atoms: _Atoms, point: float) -> float:
     rates = [(offset / (1 - offset * saddle), count) for offset, count in offsets]
     height = -math.fsum(count * math.log1p(-offset * saddle) for offset, count in offsets)
     scale = 1 / math.sqrt(saddle**-2 + math.fsum(count * rate * rate for rate, count in rates))
-    # A shorter step is no more precise, because the integrand is smooth.
+    # A shorter step would not be more precise, because the integrand is smooth.
     step, node = 0.2, 0.0
     total, term = 0.5 / saddle, 1 / saddle
     while term > 1e-8 * abs(total):

@@ -228,6 +228,12 @@ def test_rewards_that_are_missing_on_either_side_are_not_a_pass() -> None:
         assert judge_regression(comparison, max_missing=0.43).passed
 
 
+def test_where_nothing_is_in_both_it_cannot_be_told() -> None:
+    verdict = judge_regression(compared(rewards(*ALL), []))
+    assert not verdict.passed
+    assert verdict.lines == ("nothing to compare with A: no trial is in both",)
+
+
 def test_just_as_many_rewards_may_be_missing_as_allowed() -> None:
     after = [*rewards(*[1.0] * 19), trial("civil/19", None)]
     comparison = compared(rewards(*[1.0] * 20), after)

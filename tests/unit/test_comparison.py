@@ -135,6 +135,13 @@ def test_errors_are_no_zeros() -> None:
     assert found.left_out == {"without a reward": 1}
 
 
+def test_the_share_of_missing_pairs_is_that_of_the_tasks_on_average() -> None:
+    before = [trial("civil/b"), *(trial(repetition=n) for n in range(4))]
+    after = [trial("civil/b"), trial(reward=None), *(trial(repetition=n) for n in (0, 2, 3))]
+    (agent,) = compared(before, after).agents
+    assert (agent.pairs, agent.missing) == (4, 0.125)
+
+
 def test_a_trial_counts_by_its_scored_attempt() -> None:
     after = [
         trial(reward=None, attempt=1),
@@ -191,6 +198,12 @@ def test_a_regression_is_a_fall_beyond_chance_or_beyond_the_tolerance(
     assert line.startswith(
         "it did not regress against A: " if passed else "it regressed against A: "
     )
+
+
+def test_a_significant_rise_is_not_a_regression() -> None:
+    comparison = compared(rewards(*FALLEN), rewards(*ALL))
+    assert comparison.agents[0].p == 2 / 64
+    assert judge_regression(comparison).passed
 
 
 def test_one_agent_that_regressed_is_enough() -> None:

@@ -46,7 +46,8 @@ TESTS = {
     "host/owner": "tests/unit/test_ownership.py",
     "host/runs": "tests/unit/test_ownership.py",
     "host/slots": "tests/unit/test_slots.py",
-    "plugin/retries": "tests/plugin/test_retries.py -k plain",
+    "plugin/retries": "tests/plugin/test_retries.py tests/plugin/test_broken_sandboxes.py"
+    " -k 'tried or number or delays or finishes or lost'",
     "trials/stages": "tests/unit/test_stages.py",
 }
 

@@ -97,7 +97,8 @@ def test_rounding_of_binary_fractions_does_not_tell_equal_sums_apart() -> None:
     assert sign_flip_p(changes) == 1
     # Nor in means of up to 16 rewards with four decimals.
     tenths = [0.1, 0.1, 0.1, 0.3, 0.3, 0.3, 0.3, 0.3, -0.6]
-    for unit in (0.0001, 0.3333 / 11, 0.0007 / 13, 1 / 16):
+    decimals = [n / 10_000 for n in range(1, 9)]
+    for unit in (*decimals, 0.3333 / 11, 0.0007 / 13, 1 / 16):
         changes = [unit] * 3 + [unit + 2 * unit] * 5 + [-6 * unit]
         assert sign_flip_p(changes) == counted_p(tenths)
 

@@ -34,7 +34,7 @@ def counted_p(changes: list[float]) -> float:
     rests = [sum(units) - total for total in halves[0]]
     as_low = sum(bisect_right(halves[1], rest) for rest in rests)
     as_high = sum(len(halves[1]) - bisect_left(halves[1], rest) for rest in rests)
-    return min(1.0, 2 * min(as_low, as_high) / 2 ** len(units))
+    return min(1.0, 2 * min(as_low, as_high) / (len(halves[0]) * len(halves[1])))
 
 
 def drawn_changes(seed: int, tasks: int) -> list[float]:

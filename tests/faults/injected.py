@@ -18,8 +18,8 @@ from tests.faults.arena import Arena
 __all__ = ["FAULTS"]
 
 _LIMIT_SEC = 180
+_CLOCK = Path(__file__).with_name("clock.c")
 _IN_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-_CLOCK = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 
 def _begin(arena: Arena, rng: random.Random, **options: object) -> subprocess.Popen[bytes]:
@@ -105,18 +105,13 @@ def _small_disk(path: Path) -> Iterator[Path]:
     kept.rename(path)
 
 
-def _clock(offset: str) -> Callable[[Arena, random.Random], None]:
+def _clock(seconds: int) -> Callable[[Arena, random.Random], None]:
     def turn(arena: Arena, rng: random.Random) -> None:
-        clock = arena.home / "clock"
-        clock.write_text("+0")
-        env = {
-            "LD_PRELOAD": str(_CLOCK),
-            "FAKETIME_TIMESTAMP_FILE": str(clock),
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
-        run = _begin(arena, rng, env=env)
-        clock.write_text(offset)
+        library, clock = arena.home / "clock.so", arena.home / "clock"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, _CLOCK], check=True)
+        clock.write_text("0")
+        run = _begin(arena, rng, env={"LD_PRELOAD": str(library), "AEC_CLOCK": str(clock)})
+        clock.write_text(str(seconds))
         _end(run)
 
     return turn
@@ -157,8 +152,8 @@ FAULTS: dict[str, Callable[[Arena, random.Random], None]] = {
     "SIGTERM": _signal(signal.SIGTERM),
     "SIGHUP": _signal(signal.SIGHUP),
     "ledger's disk full": _full_disk,
-    "clock set back": _clock("-3600s"),
-    "clock set forward": _clock("+3600s"),
+    "clock set back": _clock(-3600),
+    "clock set forward": _clock(3600),
     "reaped from another namespace": _other_namespace,
     "resumed four times at once": _several_at_once,
     "few descriptors": _few_descriptors,

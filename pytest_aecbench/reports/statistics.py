@@ -150,7 +150,8 @@ def _tail(atoms: _Atoms, point: float) -> float:
 
 def _saddlepoint(offsets: Sequence[tuple[float, int]]) -> float:
     """Return where the integrand is least on the real axis, by Newton's method within bounds."""
-    low, high = 0.0, 1 / max(offset for offset, _ in offsets)
+    largest = max(offset for offset, _ in offsets)
+    low, high = 0.0, 1 / largest
     point = high / 2
     for _ in range(_MAX_STEPS):
         slope, curvature = -1 / point, point**-2

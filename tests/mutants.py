@@ -214,6 +214,7 @@ class Laboratory:
 
     def __init__(self, home: Path, copies: int) -> None:
         self._free: Queue[Path] = Queue()
+        home.chmod(0o755)  # some tests run as another user
         for number in range(copies):
             place = home / str(number)
             shutil.copytree(_ROOT, place, ignore=shutil.ignore_patterns(".*", "__pycache__"))

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
-from pytest_aecbench.backends.remote.calls import Busy, Lost
+from pytest_aecbench.backends.remote.calls import Busy, Full, Lost, says_full
 from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
@@ -58,6 +58,7 @@ class ModalVendor:
 
     name = "modal"
     concurrency = 32
+    has_own_disk = False  # it shares its worker's
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self._options = read_options(self.name, options or {}, OPTIONS)
@@ -284,7 +285,8 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
         ConnectionError,
         TimeoutError,
     ) as error:
-        raise Lost(f"modal: {what}: {one_line(error)}") from None
+        kind = Full if says_full(str(error)) else Lost
+        raise kind(f"modal: {what}: {one_line(error)}") from None
     except exception.ImageBuildError:
         raise
     except exception.Error as error:

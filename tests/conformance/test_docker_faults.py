@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -239,19 +238,6 @@ def test_one_hostile_agent_cannot_trade_its_zeros_for_errors(
 
 
 # An engine that stops, a disk that is full
-
-
-@pytest.fixture(scope="module")
-def private_engine() -> Iterator[PrivateEngine]:
-    home = Path(tempfile.mkdtemp(prefix="aec-")).resolve()  # a socket's path has to be short
-    engine = PrivateEngine(home)
-    try:
-        engine.start()
-        engine.take_image("python:3.11-slim")
-        yield engine
-    finally:
-        engine.close()
-        shutil.rmtree(home, ignore_errors=True)
 
 
 NO_NETWORK = "[environment]\nallow_internet = false\n"

@@ -18,11 +18,21 @@ import pytest
 
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.backends.remote import RemoteBackend, box, calls
-from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.errors import (
+    BackendError,
+    BackendLost,
+    BuildError,
+    LaunchError,
+    SandboxBroken,
+    SandboxGone,
+    SettingsError,
+)
 from pytest_aecbench.testing import BackendConformance, RunningSandbox, hostility
 from pytest_aecbench.testing.sandbox import Launch
+from tests.conformance.disks import on_small_disk
 from tests.costs import at_night
 from tests.project import Project
+from tests.standins.executor import Executor
 from tests.standins.server import Fault
 from tests.stopping import wait_until, worker_of
 
@@ -66,6 +76,30 @@ class VendorConformance(BackendConformance):
             monkeypatch.setattr(box, "_TRANSFER_SEC", 4)
             monkeypatch.setattr(box, "_SUSPECT_SEC", 2)
 
+    @pytest.fixture
+    def launch_on_small_disk(
+        self,
+        request: pytest.FixtureRequest,
+        server: StandIn,  # whose own files are not on that disk
+        executor: Executor,
+        tmp_path_factory: pytest.TempPathFactory,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> Iterator[Launch]:
+        """Start sandboxes on a disk of their own, which is not that of this process."""
+        with on_small_disk(executor, tmp_path_factory.mktemp("disk")):
+            monkeypatch.setattr(box, "_REQUESTS", "/tests")  # their /tmp is in memory
+            yield request.getfixturevalue("launch")
+
+    def test_a_full_disk_is_the_agents_unless_others_share_it(
+        self, backend: RemoteBackend, launch_on_small_disk: Launch
+    ) -> None:
+        sandbox = launch_on_small_disk()
+        assert sandbox.run(hostility.FILLER).returncode == 0  # its result is still known
+        with pytest.raises(BackendError, match="the sandbox's disk is full") as caught:
+            sandbox.run(":")
+        assert isinstance(caught.value, SandboxBroken) is backend.vendor.has_own_disk
+        assert not isinstance(caught.value, BackendLost)
+
     @pytest.mark.slow
     def test_a_process_that_stops_all_others_is_ended(self, launch: Launch) -> None:
         """Only a command inside can end processes there, and it would be stopped as well."""
@@ -84,6 +118,9 @@ class InContainers(VendorConformance):
     """
 
     in_containers = True
+    # Nothing limits their disk, which is the engine's.
+    test_a_disk_that_an_agent_fills_is_not_an_error_of_the_backend = None  # type: ignore[assignment]
+    test_a_full_disk_is_the_agents_unless_others_share_it = None  # type: ignore[assignment]
     about_images = (
         "test_an_image_is_named_by_its_content",
         "test_a_malformed_dockerfile_is_a_build_error",

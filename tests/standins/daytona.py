@@ -269,9 +269,13 @@ class DaytonaServer(VendorServer):
                 while chunk := await part.read_chunk(1 << 20):  # type: ignore[union-attr]
                     file.write(chunk)
                 file.flush()
-                await asyncio.to_thread(
-                    self.executor.write, request.match_info["id"], target, Path(file.name)
-                )
+                try:
+                    await asyncio.to_thread(
+                        self.executor.write, request.match_info["id"], target, Path(file.name)
+                    )
+                except OSError:
+                    reason = f"{target}: write: write {target}: no space left on device"
+                    return web.json_response({"errors": [reason], "files": None}, status=400)
         return web.json_response({})
 
     async def _download(self, request: web.Request) -> web.StreamResponse:

@@ -274,7 +274,10 @@ class E2BServer(VendorServer):
                 part = await (await request.multipart()).next()
                 file.write(await part.read())  # type: ignore[union-attr]
             file.flush()
-            await asyncio.to_thread(self.executor.write, sandbox_id, path, Path(file.name))
+            try:
+                await asyncio.to_thread(self.executor.write, sandbox_id, path, Path(file.name))
+            except OSError:
+                return _error(507, "not enough disk space available")
         written = [{"name": Path(path).name, "type": "file", "path": path}]
         return web.json_response(written)
 

@@ -425,7 +425,13 @@ class _Router(_unimplemented(task_command_router_grpc.TaskCommandRouterBase)):  
             with tempfile.NamedTemporaryFile(dir=self.server._home) as file:
                 file.write(process.stdin)
                 file.flush()
-                await asyncio.to_thread(executor.write, sandbox_id, asked["path"], Path(file.name))
+                source = Path(file.name)
+                try:
+                    await asyncio.to_thread(executor.write, sandbox_id, asked["path"], source)
+                except OSError:
+                    full = "No space left on device (os error 28)"
+                    problem = {"error_kind": "StorageFull", "message": full}
+                    process.code, process.stderr = 1, json.dumps(problem).encode()
             return
         assert what == "ReadFile", what
         try:

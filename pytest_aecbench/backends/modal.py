@@ -160,6 +160,7 @@ class ModalVendor:
                     **chosen,
                 )
             except exception.NotFoundError:
+                self._images = {key: ref for key, ref in self._images.items() if ref != image_ref}
                 raise missing_image(self.name, image_ref) from None
         self._sandboxes[sandbox.object_id] = sandbox
         return str(sandbox.object_id)

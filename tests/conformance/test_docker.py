@@ -17,6 +17,7 @@ import pytest
 
 from pytest_aecbench.backends import Limits, TrialHandle
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, TransferError
+from pytest_aecbench.testing.sandbox import launching
 from tests.conformance.conftest import BASE, LaunchTask, write_context
 from tests.conformance.runs import wait_until
 
@@ -332,6 +333,20 @@ def test_a_container_killed_meanwhile_is_gone_but_its_files_are_not(
         with pytest.raises(SandboxGone, match=r"\A[^\n]+\Z"):
             sandbox.run("true", exclusive=exclusive)
     assert (sandbox.collect().workspace / "x").read_text() == "kept\n"
+
+
+def test_an_image_removed_in_mid_run_is_built_again(
+    docker_backend: Any, engine: Any, tmp_path: Path
+) -> None:
+    task_dir = write_context(tmp_path, f"{BASE}LABEL only={tmp_path}-{os.getpid()}\n")
+    image_ref = docker_backend.build_environment(task_dir=task_dir)
+    with launching(docker_backend, image_ref, tmp_path) as launch:
+        launch().teardown()
+        docker_backend.close()
+        engine.remove_image(image_ref)
+        assert launch().output("echo sound") == "sound\n"
+    docker_backend.close()
+    engine.remove_image(image_ref)
 
 
 def test_a_container_removed_meanwhile_is_gone(launch_task: LaunchTask, engine: Any) -> None:

@@ -55,6 +55,7 @@ class StandIn(Protocol):
 
     def environment(self) -> dict[str, str]: ...
     def called(self, pattern: str) -> list[Any]: ...
+    def forget_images(self) -> None: ...
     def preempt(self, sandbox_id: str) -> None: ...
 
 
@@ -200,6 +201,14 @@ class VendorFaults:
         before = len(server.called("POST|PUT"))
         assert backend.build_environment(task_dir=task_dir) == image_ref
         assert len(server.called("POST|PUT")) == before
+
+    def test_an_image_removed_in_mid_run_is_built_again(
+        self, backend: RemoteBackend, server: StandIn, image_ref: str, tmp_path: Path
+    ) -> None:
+        server.forget_images()
+        sandbox = self.launch(backend, image_ref, tmp_path)
+        assert sandbox.output("echo sound") == "sound\n"
+        sandbox.teardown()
 
     def test_a_failed_build_shows_what_the_builder_said(
         self, backend: RemoteBackend, task_dir: Path

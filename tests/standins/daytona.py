@@ -58,6 +58,10 @@ class DaytonaServer(VendorServer):
         self.snapshots: dict[str, _Snapshot] = {}
         super().__init__(executor)
 
+    def forget_images(self) -> None:
+        """Remove all images, as their owner may."""
+        self.snapshots.clear()
+
     def environment(self) -> dict[str, str]:
         """Return the variables that lead the SDK here."""
         return {"DAYTONA_API_KEY": API_KEY, "DAYTONA_API_URL": self.url}

@@ -66,6 +66,10 @@ class E2BServer(VendorServer):
         self.templates: dict[str, _Template] = {}
         super().__init__(executor)
 
+    def forget_images(self) -> None:
+        """Remove all images, as their owner may."""
+        self.templates.clear()
+
     def environment(self) -> dict[str, str]:
         """Return the variables that lead the SDK here."""
         return {"E2B_API_KEY": API_KEY, "E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url}

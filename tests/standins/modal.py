@@ -118,6 +118,10 @@ class ModalServer:
         self._home = Path(tempfile.mkdtemp(dir=executor.home))
         self._start()
 
+    def forget_images(self) -> None:
+        """Remove all images, as their owner may."""
+        self.images.clear()
+
     def environment(self) -> dict[str, str]:
         """Return the variables that lead the SDK here."""
         return {

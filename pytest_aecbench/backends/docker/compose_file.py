@@ -103,7 +103,7 @@ class Composition:
             context,
             task if name == MAIN else f"{task}-{name.lower()}",
             timeout_sec,
-            os.path.relpath(context / build.get("dockerfile") or "Dockerfile", context),
+            os.path.relpath(context / (build.get("dockerfile") or "Dockerfile"), context),
             {key: str(value).replace("$$", "$") for key, value in _args(build).items()},
             build.get("target"),
             service.get("platform"),

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from docker.errors import APIError
+from docker.errors import APIError, ImageNotFound
 from docker.types import LogConfig
 
 from pytest_aecbench.backends.docker.compose_file import MAIN
@@ -18,6 +18,7 @@ from pytest_aecbench.backends.docker.engine import can_limit_storage, translated
 from pytest_aecbench.backends.docker.reap import PROJECT_LABEL, containers_of
 from pytest_aecbench.backends.docker.scripts import KEEP_ALIVE
 from pytest_aecbench.backends.shared.archives import ArchiveWriter
+from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import LaunchError, TransferError
 from pytest_aecbench.host.owner import EXPIRES_LABEL, LABEL_PREFIX, Owner
@@ -87,6 +88,8 @@ class Starter:
                     healthcheck={"test": ["NONE"]},
                     host_config=api.create_host_config(**options),
                 )
+            except ImageNotFound:
+                raise missing_image("docker", image_ref) from None
             except APIError as error:
                 if "storage_opt" not in options or "storage-opt" not in str(error.explanation):
                     raise

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +23,7 @@ from pytest_aecbench.backends import (
 from pytest_aecbench.backends.remote.box import Box
 from pytest_aecbench.backends.remote.calls import bounded, retry
 from pytest_aecbench.backends.remote.environment import Environment
-from pytest_aecbench.backends.shared.launch import check_workspace
+from pytest_aecbench.backends.shared.launch import check_workspace, launch_rebuilt
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, LaunchError
@@ -77,6 +78,7 @@ class RemoteBackend:
         self._checked = ""
         self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
         self._environments: dict[str, Environment] = {}
+        self._sources: dict[str, Path] = {}  # the tasks of images
         self._sandboxes: Sandboxes[_Sandbox] = Sandboxes(self.name)
         self._lock = threading.Lock()
 
@@ -113,6 +115,7 @@ class RemoteBackend:
         environment = replace(environment, **sizes)  # type: ignore[arg-type]
         image_ref = retry(lambda: self.vendor.build(environment))
         self._environments[image_ref] = environment
+        self._sources[image_ref] = task_dir
         return image_ref
 
     def launch_trial(
@@ -120,7 +123,12 @@ class RemoteBackend:
     ) -> TrialHandle:
         """Rent a sandbox; copy the contents of ``workspace_dir`` to its working directory."""
         check_workspace(self.name, workspace_dir)
-        limits = limits or Limits()
+        launch = partial(self._launch, workspace_dir, limits or Limits())
+        task_dir = self._sources.get(image_ref)
+        rebuild = task_dir and partial(self.build_environment, task_dir=task_dir)
+        return launch_rebuilt(image_ref, launch, rebuild)
+
+    def _launch(self, workspace_dir: Path, limits: Limits, image_ref: str) -> TrialHandle:
         if refusal := self.vendor.refusal(limits):
             raise LaunchError(f"{self.name}: {refusal}")
         environment = self._environments.get(image_ref)

@@ -32,6 +32,7 @@ from pytest_aecbench.errors import (
     SandboxBroken,
     TransferError,
 )
+from pytest_aecbench.host.files import copy_file
 from pytest_aecbench.providers.calls import Meter
 from pytest_aecbench.tasks.layering import write_layered
 from pytest_aecbench.trials.record import note_cost
@@ -247,7 +248,7 @@ def replace_tree(source: Path, target: Path) -> None:
     if source == target:
         return
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, symlinks=True)
+    shutil.copytree(source, target, symlinks=True, copy_function=copy_file)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from pytest_aecbench.backends.remote.calls import Full, Lost, bounded, retry, sa
 from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
 from pytest_aecbench.backends.shared.archives import (
     NOT_A_DIRECTORY,
+    TOTAL_CAP,
     ArchiveWriter,
     sandbox_path,
     unpack,
@@ -268,7 +269,16 @@ class Box:
         self._transfer(write, "an upload")
 
     def _read(self, path: str) -> Iterable[bytes]:
-        return self._transfer(lambda: list(self.vendor.read(self.sandbox_id, path)), "a download")
+        def read() -> IO[bytes]:
+            file = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115  (closed when it is read)
+            for chunk in self.vendor.read(self.sandbox_id, path):
+                file.write(chunk)
+                if file.tell() > 2 * TOTAL_CAP:  # more than it was said to have
+                    raise SandboxBroken(f"{self.vendor.name}: {path} is too large")
+            file.seek(0)
+            return file
+
+        return _chunks(self._transfer(read, "a download"))
 
     def _transfer(self, call: Callable[[], _T], what: str) -> _T:
         return retry(
@@ -315,9 +325,17 @@ class Box:
             if content == "none":
                 skipped.append(f"{directory.name}/{NOT_A_DIRECTORY}")
                 continue
+            if content.isdecimal() and int(content) > TOTAL_CAP:
+                skipped.append(f"{directory.name}/ (over {TOTAL_CAP} bytes)")
+                continue
             found = unpack(self._content(nonce, f"{directory.name}.tar", content), directory)
             skipped += [f"{directory.name}/{what}" for what in found]
         return skipped
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from iter(lambda: file.read(_SPOOL), b"")
 
 
 def _answer(said: str, nonce: str) -> list[str]:

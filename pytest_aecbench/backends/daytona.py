@@ -89,8 +89,8 @@ class DaytonaVendor:
         return f"daytona (SDK {version('daytona')})"
 
     def refusal(self, limits: Limits) -> str | None:
-        """Return None, because Daytona accepts any lifetime."""
-        return None
+        """Return an error for GPUs; Daytona accepts any lifetime."""
+        return "daytona has no GPUs here; use docker or modal" if limits.gpus else None
 
     def unenforced(self) -> tuple[str, ...]:
         """Return nothing, because Daytona enforces every limit of a task."""

@@ -85,7 +85,9 @@ class E2BVendor:
             )
 
     def refusal(self, limits: Limits) -> str | None:
-        """Return an error for a lifetime that the account's plan does not allow."""
+        """Return an error for GPUs, and for a lifetime that the account's plan does not allow."""
+        if limits.gpus:
+            return "e2b has no GPUs; use docker or modal"
         if (limits.lifetime_sec or 0) > self._max_lifetime_sec:
             return (
                 f"a sandbox lives {self._max_lifetime_sec} s at most, and the trial may need "

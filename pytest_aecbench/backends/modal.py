@@ -94,7 +94,9 @@ class ModalVendor:
         return f"modal (SDK {version('modal')}{shown})"
 
     def refusal(self, limits: Limits) -> str | None:
-        """Return an error for a lifetime over ``compute.modal.timeout_sec`` or Modal's limit."""
+        """Return an error for GPUs of no type, and for a lifetime over what the options allow."""
+        if limits.gpus and "gpu" not in self._options:
+            return "compute.modal.gpu is not set; name a type of GPU there, such as 'T4'"
         most = self._options.get("timeout_sec")
         if most is not None and (limits.lifetime_sec or 0) > most:
             return (
@@ -141,6 +143,8 @@ class ModalVendor:
         chosen = {
             key: self._options[key] for key in ("cloud", "gpu", "region") if key in self._options
         }
+        if limits.gpus:
+            chosen["gpu"] = f"{chosen['gpu'].partition(':')[0]}:{limits.gpus}"
         with _translated(f"starting {image_ref}"):
             try:
                 image = modal.Image.from_id(image_ref, client=self._client)

@@ -86,6 +86,7 @@ class Leaderboard:
     k: int
     set_aside: Mapping[str, int]
     held_out: int
+    mounted: int
 
 
 def newest_versions(
@@ -108,13 +109,19 @@ def newest_versions(
 
 
 def leaderboard(
-    records: Iterable[TrialRecord], *, holdout: bool = False, k: int | None = None
+    records: Iterable[TrialRecord],
+    *,
+    holdout: bool = False,
+    mounted: bool = False,
+    k: int | None = None,
 ) -> Leaderboard:
     """Rank the agents by their mean reward on public tasks, or with ``holdout`` on all.
 
-    Without ``k``, pass@k is for as many trials as every agent has of each task that it attempted.
+    Trials whose sandboxes saw files of the host count only with ``mounted``. Without ``k``, pass@k
+    is for as many trials as every agent has of each task that it attempted.
     """
-    records = list(records)
+    every = list(records)
+    records = [record for record in every if mounted or not record.environment.mounts]
     asked = [record for record in records if holdout or record.task.visibility == "public"]
     counted, set_aside = newest_versions(latest_verdicts(asked))
     names = _names(counted)
@@ -144,7 +151,8 @@ def leaderboard(
     rows.sort(key=lambda row: not row.complete)
     pairs = _pairs([(row.agent, scores[row.agent]) for row in rows])
     held_out = len(records) - len(asked)
-    return Leaderboard(tuple(rows), tuple(pairs), tasks, k, set_aside, held_out)
+    left_out = len(every) - len(records)
+    return Leaderboard(tuple(rows), tuple(pairs), tasks, k, set_aside, held_out, left_out)
 
 
 def _missing(overall: Group, tasks: int) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.errors import SettingsError, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from pytest_aecbench.agents import Agent
     from pytest_aecbench.agents.installation import Installation
@@ -15,7 +17,27 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends import ComputeBackend
     from pytest_aecbench.tasks.task import Task
 
-__all__ = ["check_network", "check_program", "needs_network"]
+__all__ = ["check_gpus", "check_network", "check_program", "needs_network"]
+
+
+def check_gpus(task_dirs: Iterable[Path], backend: ComputeBackend, name: str) -> None:
+    """Raise TaskError for a task that needs GPUs, if the backend or its engine has none."""
+    from pytest_aecbench.backends.shared.environment import read_environment
+
+    for task_dir in task_dirs:
+        path = task_dir / "task.toml"
+        # Few tasks have the word in their file, and there may be thousands of them.
+        with suppress(OSError):
+            if b"gpus" not in path.read_bytes():
+                continue
+        asked = read_environment(task_dir).gpus
+        if not asked:
+            continue
+        refuse_gpus = getattr(backend, "refuse_gpus", None)
+        reason = refuse_gpus() if refuse_gpus else f"{name} has none; use docker or modal"
+        if reason:
+            raise TaskError(f"{path}: environment.gpus: the task needs {asked}, and {reason}")
+        return  # what one task can have, all can
 
 
 def check_program(spec: AgentSpec, agent: Agent, backend: ComputeBackend) -> None:

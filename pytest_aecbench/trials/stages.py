@@ -81,6 +81,7 @@ def launch(
         cpus=settings.cpus or config.cpus,
         memory_mb=settings.memory_mb or config.memory_mb,
         storage_mb=config.storage_mb,
+        gpus=config.gpus,
         network=config.allow_internet if network is None else network,
         lifetime_sec=trial.lifetime_sec,
     )

@@ -10,16 +10,19 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
-from pytest_aecbench.backends import Limits, TrialHandle
+from pytest_aecbench.backends import Limits, Mount, TrialHandle
+from pytest_aecbench.backends.docker.create import ContainerSpec
+from pytest_aecbench.backends.docker.engine import offers_gpus
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, TransferError
 from pytest_aecbench.testing.sandbox import launching
 from tests.conformance.conftest import BASE, LaunchTask, write_context
 from tests.conformance.runs import wait_until
+from tests.tasks import write_tree
 
 pytestmark = pytest.mark.needs("docker")
 
@@ -333,6 +336,44 @@ def test_a_container_killed_meanwhile_is_gone_but_its_files_are_not(
         with pytest.raises(SandboxGone, match=r"\A[^\n]+\Z"):
             sandbox.run("true", exclusive=exclusive)
     assert (sandbox.collect().workspace / "x").read_text() == "kept\n"
+
+
+def test_mounts_are_seen_and_are_read_only_unless_asked(tmp_path: Path) -> None:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    for name in ("one", "other"):
+        write_tree(tmp_path / name, {"given": name})
+    mounts = [
+        Mount(tmp_path / "one", "/mnt/one"),
+        Mount(tmp_path / "other", "/mnt/other", writable=True),
+        Mount(tmp_path / "one/given", "/etc/given"),
+    ]
+    backend = DockerBackend(run_id="conformance", mounts=mounts)
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path))
+    with launching(backend, image_ref, tmp_path) as launch:
+        sandbox = launch()
+        assert sandbox.output("cat /mnt/*/given /etc/given") == "oneotherone"
+        assert "Read-only file system" in sandbox.run("touch /mnt/one/made").stderr
+        sandbox.output("touch /mnt/other/made")
+    backend.close()
+    assert (tmp_path / "other/made").exists()
+
+
+def test_gpus_are_asked_of_the_engine_and_refused_by_one_that_has_none(
+    docker_backend: Any, engine: Any
+) -> None:
+    image_ref = "python:3.11-slim"
+    name = f"aecbench-{secrets.token_hex(6)}"
+    spec = ContainerSpec(name, "trial", PurePosixPath("/workspace"), Limits(gpus=2))
+    created = docker_backend._starter.create(spec, image_ref)
+    try:
+        (asked,) = engine.inspect_container(created)["HostConfig"]["DeviceRequests"]
+    finally:
+        engine.remove_container(created, force=True)
+    assert (asked["Count"], asked["Capabilities"]) == (2, [["gpu"]])
+    has_some = "nvidia" in engine.info()["Runtimes"]
+    assert (docker_backend.refuse_gpus() is None) is has_some
+    assert offers_gpus({"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}]})
 
 
 def test_an_image_removed_in_mid_run_is_built_again(

@@ -77,11 +77,15 @@ class TestFaults(VendorFaults):
     def test_settings_are_sent(self, server: ModalServer, image_ref: str, tmp_path: Path) -> None:
         from pytest_aecbench.backends.modal import ModalBackend
 
-        backend = ModalBackend({"region": "eu", "cloud": "aws", "timeout_sec": 600})
-        sandbox = self.launch(backend, image_ref, tmp_path, lifetime_sec=300)
+        options = {"region": "eu", "cloud": "aws", "timeout_sec": 600, "gpu": "A100:4"}
+        backend = ModalBackend(options)
+        assert backend.refuse_gpus() is None
+        sandbox = self.launch(backend, image_ref, tmp_path, lifetime_sec=300, gpus=2)
         sent = server.sandboxes[sandbox.handle.handle_id].request
         assert list(sent.scheduler_placement.regions) == ["eu"]
         assert sent.cloud_provider_str.lower() == "aws"
+        gpu = sent.resources.gpu_config
+        assert (gpu.gpu_type, gpu.count) == ("A100", 2)
         sandbox.teardown()
         with pytest.raises(LaunchError, match=r"compute\.modal\.timeout_sec is 600.*may need 700"):
             self.launch(backend, image_ref, tmp_path, lifetime_sec=700)

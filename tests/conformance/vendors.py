@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -192,6 +193,14 @@ class VendorFaults:
         sandbox = self.launch(backend, image_ref, tmp_path)
         yield sandbox
         sandbox.teardown()
+
+    def test_gpus_are_refused_unless_their_type_is_known(
+        self, backend: RemoteBackend, image_ref: str, tmp_path: Path
+    ) -> None:
+        reason = backend.refuse_gpus()
+        assert reason is not None
+        with pytest.raises(LaunchError, match=re.escape(reason)):
+            self.launch(backend, image_ref, tmp_path, gpus=1)
 
     # Images
 

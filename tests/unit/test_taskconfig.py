@@ -398,8 +398,8 @@ def test_all_problems_are_told_at_once() -> None:
             r"agent.'a\nb': unknown key; use one of 'timeout_sec', 'user'",
         ),
         (
-            "[environment]\ngpus = 2",
-            "environment.gpus: 2 has no effect; the task runs without it",
+            "[environment]\ntpu = 2",
+            "environment.tpu: 2 has no effect; the task runs without it",
         ),
         (
             'artifacts = ["/app/x"]',

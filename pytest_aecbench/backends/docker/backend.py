@@ -20,6 +20,7 @@ from pytest_aecbench.backends import (
     BackendExecutionResult,
     CollectedArtifacts,
     Limits,
+    Mount,
     TrialHandle,
 )
 from pytest_aecbench.backends.docker.build import Builder
@@ -33,10 +34,12 @@ from pytest_aecbench.backends.docker.compose_file import MAIN
 from pytest_aecbench.backends.docker.container import ROOT, Container
 from pytest_aecbench.backends.docker.create import ContainerSpec, Starter, fill
 from pytest_aecbench.backends.docker.engine import (
+    NO_GPUS,
     can_limit_storage,
     check,
     check_room,
     connect,
+    offers_gpus,
     summary,
     translated,
 )
@@ -62,7 +65,7 @@ from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pytest_aecbench.settings.model import Settings
 
@@ -93,6 +96,7 @@ class DockerBackend:
     """Runs trials in containers with ``labels``; ``keep_all`` leaves every container behind."""
 
     name = "docker"
+    takes_mounts = True
     starts_ahead = True  # an idle container costs next to nothing
 
     def __init__(
@@ -102,10 +106,11 @@ class DockerBackend:
         keep_all: bool = False,
         force_build: bool = False,
         run_id: str = "",
+        mounts: Sequence[Mount] = (),
     ) -> None:
         all_labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
         self._keep_all = keep_all
-        self._starter = Starter(lambda: self._api, all_labels)
+        self._starter = Starter(lambda: self._api, all_labels, tuple(mounts))
         self._builder = Builder(lambda: self._api, force=force_build, run_id=run_id)
         self._images: dict[str, Any] = {}
         self._composed: dict[str, ComposedImage] = {}
@@ -126,6 +131,7 @@ class DockerBackend:
             keep_all=settings.keep == "all",
             force_build=settings.force_build,
             run_id=settings.run_id,
+            mounts=settings.mounts,
         )
 
     @cached_property
@@ -160,6 +166,10 @@ class DockerBackend:
                     raise TaskError(f"{path}: needs compose; {INSTALL}")
                 return
 
+    def refuse_gpus(self) -> str | None:
+        """Return why the engine gives containers no GPUs, or None."""
+        return None if offers_gpus(self._starter.info) else NO_GPUS
+
     def build_environment(self, *, task_dir: Path) -> str:
         """Build the image of the task's ``environment`` directory, unless it exists."""
         image_ref = self._with_room(partial(self._build, task_dir))
@@ -189,7 +199,7 @@ class DockerBackend:
             return self._with_room(partial(self._launch, ref, workspace_dir, limits or Limits()))
 
         task_dir = self._sources.get(image_ref)
-        rebuild = task_dir and partial(self.build_environment, task_dir=task_dir)
+        rebuild = partial(self.build_environment, task_dir=task_dir) if task_dir else None
         return launch_rebuilt(image_ref, launch, rebuild)
 
     def _await_room(self) -> None:

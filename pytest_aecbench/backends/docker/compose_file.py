@@ -177,9 +177,8 @@ def _keep_alive(main: dict[str, Any], options: Mapping[str, Any]) -> None:
     for key in ("restart", "tty"):
         main.pop(key, None)
     main.setdefault("healthcheck", {"disable": True})
-    main["volumes"] = [
-        volume for volume in main["volumes"] if not _is_ours(PurePosixPath(_target(volume)))
-    ]
+    own = [volume for volume in main["volumes"] if not _is_ours(PurePosixPath(_target(volume)))]
+    options = {**options, "volumes": [*own, *options.get("volumes", ())]}
     main.update(
         entrypoint=["bash"],
         command=["-c", KEEP_ALIVE],

@@ -108,6 +108,10 @@ class RemoteBackend:
         """Raise an error if no sandbox can be rented."""
         self._checked = retry(self.vendor.check)
 
+    def refuse_gpus(self) -> str | None:
+        """Return why a sandbox cannot have GPUs, or None."""
+        return self.vendor.refusal(Limits(gpus=1))
+
     def build_environment(self, *, task_dir: Path) -> str:
         """Build the image of the task's ``environment`` directory, unless it exists."""
         environment = Environment.read(task_dir)
@@ -125,7 +129,7 @@ class RemoteBackend:
         check_workspace(self.name, workspace_dir)
         launch = partial(self._launch, workspace_dir, limits or Limits())
         task_dir = self._sources.get(image_ref)
-        rebuild = task_dir and partial(self.build_environment, task_dir=task_dir)
+        rebuild = partial(self.build_environment, task_dir=task_dir) if task_dir else None
         return launch_rebuilt(image_ref, launch, rebuild)
 
     def _launch(self, workspace_dir: Path, limits: Limits, image_ref: str) -> TrialHandle:

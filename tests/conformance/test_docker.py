@@ -311,12 +311,33 @@ def test_commands_at_once_are_told_apart_at_a_deadline(launch_task: LaunchTask) 
         assert other.result().stdout == "lived\n"
 
 
+def test_commands_that_start_at_a_deadline_of_another_live_on(launch_task: LaunchTask) -> None:
+    sandbox = launch_task()
+    with ThreadPoolExecutor(3) as threads:
+        for _ in range(5):
+            ended = threads.submit(sandbox.run, "sleep 1000", timeout_sec=0.2)
+            while not ended.done():
+                started = [threads.submit(sandbox.run, "/bin/true; echo lived") for _ in "ab"]
+                assert [one.result().stdout for one in started] == ["lived\n"] * 2
+            assert ended.result().timed_out
+
+
 def test_a_sandbox_ends_with_its_lifetime(launch_task: LaunchTask) -> None:
     sandbox = launch_task(limits=Limits(lifetime_sec=3))
+    began = time.monotonic()
     with pytest.raises(SandboxGone, match=r"^docker: the sandbox has outlived its lifetime$"):
-        sandbox.run("sleep 1000")
+        sandbox.run("sleep 1000", timeout_sec=300)
+    assert time.monotonic() - began < 100
     with pytest.raises(SandboxGone):
         sandbox.run("true")
+
+
+def test_a_command_ends_at_its_deadline_although_the_sandbox_may_live_on(
+    launch_task: LaunchTask,
+) -> None:
+    sandbox = launch_task(limits=Limits(lifetime_sec=60))
+    assert sandbox.run("sleep 1000", timeout_sec=1).timed_out
+    assert sandbox.output("echo lives") == "lives\n"
 
 
 # What goes wrong

@@ -305,6 +305,18 @@ class _Control(_unimplemented(api_grpc.ModalClientBase)):  # type: ignore[misc]
             raise GRPCError(Status.NOT_FOUND, f"Image {request.image_id} not found")
         await stream.send_message(api_pb2.ImageFromIdResponse(image_id=request.image_id))
 
+    async def SandboxCreate(self, stream: Any) -> None:  # noqa: N802
+        """Start a sandbox of the first generation, which the SDK asks for with GPUs."""
+        request = await stream.recv_message()
+        sandbox_id = f"sb-{secrets.token_hex(8)}"
+        self.server.sandboxes[sandbox_id] = _Sandbox(request.definition, {})
+        await stream.send_message(api_pb2.SandboxCreateResponse(sandbox_id=sandbox_id))
+
+    async def SandboxGetTaskId(self, stream: Any) -> None:  # noqa: N802
+        request = await stream.recv_message()
+        task_id = f"ta-{request.sandbox_id}"
+        await stream.send_message(api_pb2.SandboxGetTaskIdResponse(task_id=task_id))
+
     async def SandboxCreateV2(self, stream: Any) -> None:  # noqa: N802
         request = await stream.recv_message()
         server, definition = self.server, request.definition

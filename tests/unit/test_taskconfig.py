@@ -147,6 +147,7 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
         "cpus": None,
         "memory_mb": None,
         "storage_mb": None,
+        "gpus": 0,
         "allow_internet": True,
         "network_mode": None,
         "os": "linux",

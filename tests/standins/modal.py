@@ -367,6 +367,11 @@ class _Control(_unimplemented(api_grpc.ModalClientBase)):  # type: ignore[misc]
         await asyncio.to_thread(self.server.executor.kill, request.sandbox_id)
         await stream.send_message(api_pb2.SandboxTerminateResponse())
 
+    async def SandboxTerminate(self, stream: Any) -> None:  # noqa: N802
+        request = await stream.recv_message()
+        self.server.sandboxes.pop(request.sandbox_id, None)
+        await stream.send_message(api_pb2.SandboxTerminateResponse())
+
     async def SandboxListV2(self, stream: Any) -> None:  # noqa: N802
         request = await stream.recv_message()
         listed = []

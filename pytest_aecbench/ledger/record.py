@@ -139,6 +139,7 @@ class Environment(_Part):
     image: str | None = None
     agent_image: str | None = None
     platform: str | None = None
+    mounts: tuple[_Text, ...] = ()
 
 
 class Inputs(_Part):

@@ -286,6 +286,17 @@ TABLE = (
         ini="linelist",
     ),
     Setting(
+        "mounts",
+        "show a file or directory of this machine to every sandbox of docker or local, for "
+        "debugging; `ro` is the default. Records name it, and leaderboards leave such trials out; "
+        "repeat for several",
+        "mounts",
+        (),
+        option="--aec-mount",
+        metavar="HOST:SANDBOX[:ro|:rw]",
+        repeats=True,
+    ),
+    Setting(
         "threshold",
         "the reward from 0 to 1 that passes, instead of each task's own metadata.pass_threshold",
         "share",

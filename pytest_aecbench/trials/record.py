@@ -144,6 +144,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
             image=trial.image,
             agent_image=trial.agent_image,
             platform=f"{platform.system()}-{platform.machine()}".lower(),
+            mounts=tuple(map(str, settings.mounts)),
         ),
         inputs=_inputs(trial),
         outputs=_outputs(trial),

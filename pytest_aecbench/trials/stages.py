@@ -32,6 +32,7 @@ from pytest_aecbench.errors import (
     SandboxBroken,
     TransferError,
 )
+from pytest_aecbench.host.files import copy_file
 from pytest_aecbench.providers.calls import Meter
 from pytest_aecbench.tasks.layering import write_layered
 from pytest_aecbench.trials.record import note_cost
@@ -81,6 +82,7 @@ def launch(
         cpus=settings.cpus or config.cpus,
         memory_mb=settings.memory_mb or config.memory_mb,
         storage_mb=config.storage_mb,
+        gpus=config.gpus,
         network=config.allow_internet if network is None else network,
         lifetime_sec=trial.lifetime_sec,
     )
@@ -265,7 +267,7 @@ def replace_tree(source: Path, target: Path) -> None:
     if source == target:
         return
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, symlinks=True)
+    shutil.copytree(source, target, symlinks=True, copy_function=copy_file)
 
 
 @contextmanager

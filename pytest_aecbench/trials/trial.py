@@ -110,7 +110,8 @@ class Trial:
     @property
     def key(self) -> str:
         """The identity of the trial wherever and whenever it runs."""
-        return trial_key(self.digest, self.agent, self.repetition)
+        mounts = map(str, self.settings.mounts)
+        return trial_key(self.digest, self.agent, self.repetition, mounts)
 
     @property
     def threshold(self) -> float:

@@ -154,6 +154,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
             finished_at=datetime.now(timezone.utc),
             model_wait=trial.agent_result.waited_sec if trial.agent_result else None,
             **trial.timing,
+            starts={phase: round(sec, 3) for phase, sec in trial.starts.items()},
         ),
         cost=_cost(trial.agent_result),
         completeness="complete" if trial.collected else "partial",

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentPair",
+    "Counted",
     "Leaderboard",
     "Row",
+    "counted_attempts",
     "latest_verdicts",
     "leaderboard",
     "newest_versions",
+    "rank",
 ]
 
 
@@ -88,6 +91,21 @@ class Leaderboard:
     held_out: int
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The attempts that a leaderboard counts, as records and as results, in the same order.
+
+    ``names`` is what agents are called, by their keys; ``set_aside`` and ``held_out`` count the
+    records that do not count.
+    """
+
+    records: tuple[TrialRecord, ...]
+    results: tuple[TrialResult, ...]
+    names: Mapping[str, str]
+    set_aside: Mapping[str, int]
+    held_out: int
+
+
 def newest_versions(
     records: Iterable[TrialRecord],
 ) -> tuple[list[TrialRecord], dict[str, int]]:
@@ -114,11 +132,22 @@ def leaderboard(
 
     Without ``k``, pass@k is for as many trials as every agent has of each task that it attempted.
     """
+    return rank(counted_attempts(records, holdout=holdout), k=k)
+
+
+def counted_attempts(records: Iterable[TrialRecord], *, holdout: bool = False) -> Counted:
+    """Return the attempts that count on public tasks, or with ``holdout`` on all."""
     records = list(records)
     asked = [record for record in records if holdout or record.task.visibility == "public"]
     counted, set_aside = newest_versions(latest_verdicts(asked))
     names = _names(counted)
-    results = list(_results(counted, names))
+    results = tuple(_results(counted, names))
+    return Counted(tuple(counted), results, names, set_aside, len(records) - len(asked))
+
+
+def rank(counted: Counted, *, k: int | None = None) -> Leaderboard:
+    """Rank the agents of the attempts that count."""
+    results = counted.results
     by_agent: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in final_results(results):
         by_agent[trial.agent].append(trial)
@@ -127,8 +156,8 @@ def leaderboard(
         found = (len(o) for one in scores.values() for o in one.outcomes.values())
         k = min(found, default=1)
     experiments = defaultdict(set)
-    for record in counted:
-        experiments[names[agent_key(record.agent)]].add(record.experiment_id)
+    for record, result in zip(counted.records, results, strict=True):
+        experiments[result.agent].add(record.experiment_id)
     tasks = len({trial.task_id for trial in results})
     rows = [
         Row(
@@ -143,8 +172,7 @@ def leaderboard(
     ]
     rows.sort(key=lambda row: not row.complete)
     pairs = _pairs([(row.agent, scores[row.agent]) for row in rows])
-    held_out = len(records) - len(asked)
-    return Leaderboard(tuple(rows), tuple(pairs), tasks, k, set_aside, held_out)
+    return Leaderboard(tuple(rows), tuple(pairs), tasks, k, counted.set_aside, counted.held_out)
 
 
 def _missing(overall: Group, tasks: int) -> float:

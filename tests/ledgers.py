@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from pytest_aecbench.ledger.identity import trial_key
 from pytest_aecbench.ledger.instructions import instruction_file
 from pytest_aecbench.ledger.record import (
@@ -138,7 +140,7 @@ def sha256(text: str) -> str:
 
 
 def _scored(reward: float, scores: dict[str, float]) -> Evaluation:
-    fields = {
+    fields: dict[str, JsonValue] = {
         name: {"ok": score == 1, "score": score, "got": 3.1, "expected": 3.2, "error": None}
         for name, score in scores.items()
     }
@@ -155,7 +157,8 @@ def _scored(reward: float, scores: dict[str, float]) -> Evaluation:
 
 def _error(random_: random.Random) -> Evaluation:
     cause = random_.choice(CAUSES)
-    message = f"{cause} gave up after {random_.randint(1, 90)} s; see container {random_.getrandbits(48):012x}"
+    container = f"{random_.getrandbits(48):012x}"
+    message = f"{cause} gave up after {random_.randint(1, 90)} s; see container {container}"
     failure = Failure(cause=cause, type="BackendError", message=message, phase="agent")
     return Evaluation(reward=None, threshold=1, passed=None, validity="error", error=failure)
 
@@ -220,9 +223,10 @@ def trajectory(turns: int, random_: random.Random) -> str:
 
 
 _WORDS = (
-    "the current rating voltage drop conductor table ambient derating factor length cable load "
-    "check limit compliant span moment shear section steel grade answer result write read file"
-).split()
+    *("the", "current", "rating", "voltage", "drop", "conductor", "table", "ambient", "factor"),
+    *("length", "cable", "load", "check", "limit", "span", "moment", "shear", "section", "steel"),
+    *("grade", "answer", "result", "write", "read", "file", "compliant", "derating"),
+)
 
 
 def _prose(random_: random.Random, words: int) -> str:

@@ -67,9 +67,8 @@ def _step(step: Mapping[str, Any], turn: int) -> Iterator[Entry]:
             tool_name=str(call.get("function_name") or ""),
             arguments=arguments if isinstance(arguments, dict) else None,
         )
-    observation = step.get("observation")
-    for result in _dicts(observation.get("results") if isinstance(observation, dict) else None):
-        extra = result.get("extra") if isinstance(result.get("extra"), dict) else {}
+    for result in _dicts(_dict(step.get("observation")).get("results")):
+        extra = _dict(result.get("extra"))
         exit_code = extra.get("exit_code")
         yield Entry(
             "tool_result",
@@ -83,7 +82,7 @@ def _step(step: Mapping[str, Any], turn: int) -> Iterator[Entry]:
 
 
 def _metadata(step: Mapping[str, Any]) -> dict[str, Any]:
-    metrics = step.get("metrics") if isinstance(step.get("metrics"), dict) else {}
+    metrics = _dict(step.get("metrics"))
     found = {ours: metrics.get(theirs) for theirs, ours in _COUNTS.items()}
     if isinstance(found["tokens_in"], int) and isinstance(found["tokens_cache_read"], int):
         found["tokens_in"] -= found["tokens_cache_read"]  # ours are without those of the cache
@@ -104,9 +103,12 @@ def _subagents(result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _duration_ms(part: Mapping[str, Any]) -> int | None:
-    extra = part.get("extra")
-    found = extra.get("duration_ms") if isinstance(extra, dict) else None
+    found = _dict(part.get("extra")).get("duration_ms")
     return found if isinstance(found, int) else None
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:

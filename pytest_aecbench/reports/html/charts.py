@@ -175,11 +175,11 @@ def histogram(title: str, rows: Sequence[tuple[str, Sequence[int], int, int]]) -
             parts.append(text(x, base - tall - 4, f"{count}", kind="tick", anchor="middle"))
     y = step * len(rows) + 12
     for x, label in (
-        (_LABELS + 17, "exactly 0"),
+        (_LABELS + 17, "= 0"),
         (left, "0"),
         ((left + right) / 2, "0.5"),
         (right, "1"),
-        (right + 35, "exactly 1"),
+        (right + 29, "= 1"),
     ):
         parts.append(text(x, y, label, kind="tick", anchor="middle"))
     return drawing(WIDTH, height, title, parts)
@@ -298,12 +298,13 @@ def curves(
             parts += [
                 shape(series, x(k), y(v)) for k, v in enumerate(values, 1) if len(values) < 17
             ]
-    if lines:
-        for label, position in (("pass@k", 2), ("pass^k", 3)):
-            ends = [line[position] for line in lines if line[position]]  # type: ignore[index]
-            if ends:
-                highest = max(ends, key=lambda values: values[-1])
-                parts.append(text(right + 12, y(highest[-1]) + 4, label, kind="label"))
+    ends = {
+        "pass@k": [at[-1] for _, _, at, _ in lines if at],
+        "pass^k": [hat[-1] for _, _, _, hat in lines if hat],
+    }
+    for label, values in ends.items():
+        if values:
+            parts.append(text(right + 12, y(max(values)) + 4, label, kind="label"))
     return drawing(WIDTH, height, title, parts)
 
 

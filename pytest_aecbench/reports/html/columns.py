@@ -6,13 +6,13 @@ import base64
 import json
 import uuid
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_aecbench.ledger.query import outcome_of
 from pytest_aecbench.text import duration_text, printable, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.reports.html.source import Figures
@@ -148,30 +148,41 @@ HEAD = (
     "tokens out",
     "time",
     "turns",
-    "status",
-    "warnings",
     "why",
 )
+_Row: TypeAlias = "list[tuple[int, str]]"
 
 
-def rows(figures: Figures) -> Iterable[tuple[str, ...]]:
-    """Yield a row of text per attempt, for readers without JavaScript."""
-    with_results = figures.source.has_results
+def rows(figures: Figures) -> Iterator[_Row]:
+    """Yield a row per attempt for readers without JavaScript: cells, each with its number of rows.
+
+    A task and an agent are written once for all their attempts.
+    """
+    by_task: dict[str, dict[str, list[TrialRecord]]] = {}
     for record in figures.attempts:
-        result, cost = record.agent_result, record.cost
-        reward = record.evaluation.reward
-        yield (
-            record.task.task_id,
-            figures.name_of(record),
-            f"{record.repetition}",
-            f"{record.attempt}",
-            outcome_of(record),
-            "" if reward is None else f"{reward:.4g}",
-            "" if cost.usd is None else f"{cost.usd:.4f}",
-            "" if cost.tokens_out is None else f"{cost.tokens_out}",
-            duration_text(record.timing.spent_sec),
-            "" if result is None or result.turns is None else f"{result.turns}",
-            (result.end or result.status) if result else "",
-            f"{len(record.warnings) or ''}",
-            why(record, with_results=with_results),
-        )
+        of_task = by_task.setdefault(record.task.task_id, {})
+        of_task.setdefault(figures.name_of(record), []).append(record)
+    for task_id, by_agent in sorted(by_task.items()):
+        task = [(sum(map(len, by_agent.values())), task_id)]
+        for name, records in sorted(by_agent.items()):
+            agent = [(len(records), name)]
+            for record in records:
+                cells = _cells(record, with_results=figures.source.has_results)
+                yield [*task, *agent, *((1, text) for text in cells)]
+                task, agent = [], []
+
+
+def _cells(record: TrialRecord, *, with_results: bool) -> tuple[str, ...]:
+    result, cost, reward = record.agent_result, record.cost, record.evaluation.reward
+    reason = "" if record.evaluation.passed else why(record, with_results=with_results)
+    return (
+        f"{record.repetition}",
+        f"{record.attempt}",
+        outcome_of(record),
+        "" if reward is None else f"{reward:.4g}",
+        "" if cost.usd is None else f"{cost.usd:.4f}",
+        "" if cost.tokens_out is None else f"{cost.tokens_out}",
+        duration_text(record.timing.spent_sec),
+        "" if result is None or result.turns is None else f"{result.turns}",
+        reason.removeprefix(f"reward {reward:.4g}, ") if reward is not None else reason,
+    )

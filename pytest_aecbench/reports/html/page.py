@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.reports.html.columns import HEAD, columns, packed, rows
-from pytest_aecbench.reports.html.details import BLOCK, details
+from pytest_aecbench.reports.html.details import details
 from pytest_aecbench.reports.html.pages.compare import compare
 from pytest_aecbench.reports.html.pages.cost import cost
 from pytest_aecbench.reports.html.pages.errors import errors
@@ -30,11 +30,15 @@ from pytest_aecbench.reports.html.texts import shown
 if TYPE_CHECKING:
     import jinja2
 
+    from pytest_aecbench.reports.html.details import Details
     from pytest_aecbench.reports.html.source import Source
 
 __all__ = ["MAX_BYTES", "Page", "render"]
 
 MAX_BYTES = 15_000_000
+_BYTES_PER_PLACE = 6
+# Stands for the details until it is known how many fit; no foreign text can contain it.
+_HERE = "<!-- details -->"
 
 _PAGES = (
     overview,
@@ -69,24 +73,18 @@ def render(source: Source, *, max_bytes: int = MAX_BYTES) -> Page:
         "title": _title(figures),
         "sections": [section for section in found if section is not None],
         "head": HEAD,
-        "rows": [tuple(map(shown, row)) for row in rows(figures)],
+        "rows": rows(figures),
         "columns": packed(source.scrub(columns(figures))),
         "tasks": packed(source.scrub(task_pages(figures))),
         "include": source.include,
         "style": Markup(_asset("style.css")),  # noqa: S704  (our own)
         "script": Markup(_asset("app.js")),  # noqa: S704
         "policy": _policy(),
-        "block_size": BLOCK,
     }
-    bare = _rendered(**context, blocks=(), places="", instructions={})
-    added = details(figures, max_bytes - len(bare) - 8 * len(figures.attempts))
-    places = [added.places.get(index, -1) for index in range(len(figures.attempts))]
-    text = _rendered(
-        **context,
-        blocks=added.blocks,
-        places=packed(places),
-        instructions=added.instructions,
-    )
+    context["details"] = Markup(_HERE)  # noqa: S704
+    bare = _template().render(context).encode("utf-8", "replace")
+    added = details(figures, max_bytes - len(bare) - _BYTES_PER_PLACE * len(figures.attempts))
+    text = bare.replace(_HERE.encode(), _elements(figures, added).encode(), 1)
     return Page(text, len(figures.attempts), added.included)
 
 
@@ -97,8 +95,16 @@ def _title(figures: Figures) -> str:
     )
 
 
-def _rendered(**context: Any) -> bytes:
-    return _template().render(**context).encode("utf-8", "replace")
+def _elements(figures: Figures, added: Details) -> str:
+    """Return the elements that hold the details; all is base64, which needs no escaping."""
+    places = [added.places.get(index, -1) for index in range(len(figures.attempts))]
+    found = {"places": packed(places)}
+    found |= {f"i-{key}": text for key, text in added.instructions.items()}
+    found |= {f"b-{number}": text for number, text in enumerate(added.blocks)}
+    return "\n".join(
+        f'<script type="application/gzip" id="{name}">{text}</script>'
+        for name, text in found.items()
+    )
 
 
 @cache
@@ -129,7 +135,7 @@ def _drawn(drawing: Svg) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    text = files(__package__).joinpath("assets", name).read_text("utf-8")
+    text = (files(__package__) / "assets" / name).read_text("utf-8")
     return re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)  # indents are for those who edit it
 
 

@@ -143,6 +143,11 @@ class Figures:
         return {record.trial_id: record for record in self.attempts}
 
     @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each attempt, by its id."""
+        return {record.trial_id: number for number, record in enumerate(self.attempts)}
+
+    @cached_property
     def saturation(self) -> Saturation:
         """Which tasks tell agents apart."""
         return saturation(self.source.records, holdout=self.source.holdout)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_aecbench.text import counted, duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.reports.html.source import Figures
@@ -34,7 +34,7 @@ def task_pages(figures: Figures) -> dict[str, Any]:
             **_task(figures, found),
             "verdict": verdicts.get(task_id, ""),
             "agents": [
-                _agent(agent, final[task_id][agent])
+                _agent(agent, final[task_id][agent], figures.numbers)
                 for agent in figures.agents
                 if final[task_id].get(agent)
             ],
@@ -76,7 +76,9 @@ def _checks_text(checks: Any) -> str:
     return "; ".join(parts)
 
 
-def _agent(agent: str, records: Sequence[TrialRecord]) -> dict[str, Any]:
+def _agent(
+    agent: str, records: Sequence[TrialRecord], numbers: Mapping[str, int]
+) -> dict[str, Any]:
     """Return an agent's row: each trial with its reward, the mean, and median time and cost."""
     records = sorted(records, key=lambda record: (record.timing.started_at, record.repetition))
     rewards = [record.evaluation.reward for record in records]
@@ -85,7 +87,7 @@ def _agent(agent: str, records: Sequence[TrialRecord]) -> dict[str, Any]:
     return {
         "agent": agent,
         "trials": [
-            [record.trial_id, "error" if reward is None else f"{reward:.4g}"]
+            [numbers[record.trial_id], "error" if reward is None else f"{reward:.4g}"]
             for record, reward in zip(records, rewards, strict=True)
         ],
         "mean": f"{fmean(known):.2f}" if known else "-",

@@ -2,18 +2,20 @@
 /* The page's own script: filters, the table of trials, pages of trials and tasks, keys.
    It computes no statistics. Foreign text enters by textContent and text nodes alone. */
 (() => {
-  const COLUMNS = [
-    ["task", "w-task", "text"], ["agent", "w-agent", "text"], ["repetition", "w-small", "number", "rep."],
-    ["attempt", "w-small", "number", "att."], ["outcome", "w-mid", "text"], ["reward", "w-small", "number"],
-    ["usd", "w-small", "number", "USD"], ["tokens_out", "w-mid", "number", "tokens out"],
-    ["seconds", "w-mid", "number", "time"], ["turns", "w-small", "number"], ["status", "w-mid", "text"],
-    ["warnings", "w-small", "number", "warn."], ["why", "w-why", "text"],
+  const ALL_COLUMNS = [
+    ["task", "w-task", "text"], ["agent", "w-agent", "text"], ["repetition", "w-tiny", "number", "rep."],
+    ["attempt", "w-tiny", "number", "att."], ["outcome", "w-mid", "text"], ["reward", "w-small", "number"],
+    ["usd", "w-small", "number", "USD"], ["tokens_out", "w-small", "number", "tok. out"],
+    ["seconds", "w-mid", "number", "time"], ["turns", "w-tiny", "number"], ["status", "w-mid", "text"],
+    ["warnings", "w-tiny", "number", "warn."], ["why", "w-why", "text"],
   ];
+  let COLUMNS = ALL_COLUMNS;
   const CHOICES = ["agent", "outcome", "domain", "difficulty", "status", "backend", "cause", "experiment"];
   const PHASES = ["wait", "build", "launch", "agent", "collect", "verify"];
   const FOLD_LINES = 40, FOLD_CHARS = 6000, TURNS = 50, MIN_ID = 4;
   const $ = (id) => document.getElementById(id);
-  let data, ids, places, blockSize = 8, rows = [], shownRows = [], table, tasksData;
+  const BLOCK = 8;
+  let data, ids, places, rows = [], shownRows = [], table, tasksData;
 
   /** Make an element; strings become text, never markup. */
   function el(name, attributes, ...children) {
@@ -237,6 +239,18 @@
       return el("tr", { "aria-rowindex": index + 2 }, cells);
     }
   }
+  /** Make links of the matrix: a task leads to its page, a number to its trials. */
+  function linkMatrix() {
+    for (const one of document.querySelectorAll("table.matrix")) {
+      const agents = [...one.tHead.rows[0].cells].map((head) => head.dataset.label || head.textContent);
+      const link = (cell, changes) => { const text = cell.textContent; if (text) cell.replaceChildren(el("a", { href: fragment(changes, {}) }, text)); };
+      for (const row of one.tBodies[0].rows) {
+        const task = row.cells[0].textContent;
+        link(row.cells[0], { page: "task", task });
+        for (let at = 5; at < row.cells.length; at++) link(row.cells[at], { task, agent: agents[at] });
+      }
+    }
+  }
   function narrowMatrix(wanted) {
     const matches = wanted.task ? matcher(wanted.task) : () => true;
     const good = new Set();
@@ -253,7 +267,7 @@
       const heads = [...one.tHead.rows[0].cells];
       heads.forEach((head, at) => { head.hidden = at > 4 && Boolean(wanted.agent) && head.dataset.label !== wanted.agent; });
       for (const row of one.tBodies[0].rows) {
-        row.hidden = !everything && !names.has(row.dataset.task);
+        row.hidden = !everything && !names.has(row.cells[0].textContent);
         for (let at = 5; at < row.cells.length; at++) row.cells[at].hidden = heads[at].hidden;
       }
     }
@@ -270,7 +284,7 @@
       `Show all: ${number(lines.length, 0)} lines, ${size(text.length)}`);
     return el("div", {}, made, button);
   }
-  const titled = (title, ...children) => [el("h3", {}, title), ...children];
+  const titled = (title, ...children) => [el("h3", {}, title), ...children.flat(Infinity).filter(Boolean)];
   function simpleTable(caption, head, body, texts = 1) {
     return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, el("table", {},
       el("caption", {}, caption),
@@ -294,8 +308,8 @@
   async function detailOf(row) {
     const place = places[row];
     if (place === undefined || place < 0) return null;
-    const block = await unpack(`b-${Math.floor(place / blockSize)}`);
-    return block && block[place % blockSize];
+    const block = await unpack(`b-${Math.floor(place / BLOCK)}`);
+    return block && block[place % BLOCK];
   }
   const label = (row) => `${value(row, "agent")}, repetition ${value(row, "repetition")}`;
   function trialLink(row, text) { return el("a", { href: fragment({ trial: idOf(row) }, filters()) }, text); }
@@ -372,7 +386,7 @@
       found.length > shown.length ? el("p", {}, el("a", { href: fragment({ task: value(row, "task") }, {}) }, `All ${found.length + 1}`)) : null);
   }
   async function fill(panel, row, detail, wanted, isFirst) {
-    const add = (...nodes) => panel.append(...nodes.flat().filter(Boolean));
+    const add = (...nodes) => panel.append(...nodes.flat(Infinity).filter(Boolean));
     if (detail.error) add(titled("Error", facts([["cause", detail.error.cause], ["type", detail.error.type], ["phase", detail.error.phase]]), folded(detail.error.message, "pre")));
     if (detail.cause) add(el("p", { class: "note warn" }, detail.cause));
     if (detail.agent_error) add(titled("The agent's error", folded(detail.agent_error, "pre")));
@@ -465,14 +479,14 @@
   function crumbs(row) {
     const at = shownRows.indexOf(row), previous = shownRows[at - 1], next = shownRows[at + 1];
     const step = (other, text, rel) => other === undefined || at < 0 ? el("span", { class: "meta" }, text) : el("a", { href: fragment({ trial: idOf(other) }, filters()), rel }, text);
-    return el("div", { class: "crumbs" }, el("a", { href: Object.keys(filters()).length ? fragment({}, filters()) : "#trials" }, "← All trials"),
+    return el("div", { class: "crumbs" }, el("a", { href: Object.keys(filters()).length ? fragment({}, filters()) : "#trials" }, "All trials"),
       el("a", { href: fragment({ page: "task", task: value(row, "task") }, {}) }, "This task"),
-      el("span", { class: "push meta" }, at < 0 ? "not among the filtered trials" : `${number(at + 1, 0)} of ${number(shownRows.length, 0)}`), step(previous, "Previous", "prev"), step(next, "Next", "next"));
+      el("span", { class: "push meta" }, at < 0 ? "not among the filtered trials" : `${number(at + 1, 0)} of ${number(shownRows.length, 0)}`), step(previous, "← Previous", "prev"), step(next, "Next →", "next"));
   }
   let opened = "";
   async function openTrial(wanted) {
     const row = rowOf(wanted.trial), key = `${wanted.trial}|${wanted.with || ""}`;
-    if (row < 0) { single(el("p", { class: "note warn" }, `No trial of this report has an id that starts with '${wanted.trial}'.`), el("a", { href: "#trials" }, "← All trials")); return; }
+    if (row < 0) { single(el("p", { class: "note warn" }, `No trial of this report has an id that starts with '${wanted.trial}'.`), el("a", { href: "#trials" }, "All trials")); return; }
     if (opened !== key || $("single").hidden) {
       const second = wanted.with ? rowOf(wanted.with) : -1;
       const panels = [await trialPanel(row, wanted, true)];
@@ -496,10 +510,10 @@
     const most = Math.max(0, ...found.agents.map((one) => one.trials.length));
     const panel = el("article", { class: "panel" }, el("div", { class: "headline" }, el("h2", { tabindex: -1 }, wanted.task), found.verdict ? el("span", { class: "tag unverified" }, found.verdict) : null), facts(found.facts));
     panel.append(...titled("Rewards", simpleTable("Rewards by agent and trial", ["agent", "mean", "median time", "median USD", ...Array.from({ length: most }, (_, i) => `trial ${i + 1}`)],
-      found.agents.map((one) => [one.agent, one.mean, one.time, one.usd, ...Array.from({ length: most }, (_, i) => one.trials[i] ? el("a", { href: fragment({ trial: one.trials[i][0], task: wanted.task }, {}) }, one.trials[i][1]) : "")]))));
+      found.agents.map((one) => [one.agent, one.mean, one.time, one.usd, ...Array.from({ length: most }, (_, i) => one.trials[i] ? el("a", { href: fragment({ trial: idOf(one.trials[i][0]), task: wanted.task }, {}) }, one.trials[i][1]) : "")]))));
     if (found.parts && found.parts.length) panel.append(...titled("Parts of the reward, those missed most first", simpleTable("Mean score by part and agent", ["part", ...found.agents.map((one) => one.agent)], found.parts)));
     opened = "";
-    single(el("div", { class: "crumbs" }, el("a", { href: "#matrix" }, "← All tasks"), el("a", { href: fragment({ task: wanted.task }, {}) }, "Trials of this task")), panel);
+    single(el("div", { class: "crumbs" }, el("a", { href: "#matrix" }, "All tasks"), el("a", { href: fragment({ task: wanted.task }, {}) }, "Trials of this task")), panel);
     panel.querySelector("h2").focus({ preventScroll: true });
   }
   function single(...nodes) {
@@ -626,10 +640,15 @@
     ids = Uint8Array.from(atob(data.ids), (char) => char.charCodeAt(0));
     places = (await unpack("places")) || [];
     rows = Array.from({ length: data.n }, (_, index) => index);
+    // A column that says the same of every trial says nothing.
+    const dull = { attempt: 1, warnings: 0, usd: null, tokens_out: null, turns: null };
+    COLUMNS = ALL_COLUMNS.filter(([name]) => !(name in dull) || byName(name).some((found) => found !== dull[name]));
     if (data.n) table = new Trials($("trials-app"));
+    linkMatrix();
     addTools($("report"));
     addEventListener("hashchange", route);
     document.addEventListener("keydown", key);
+    addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("#report details")) one.open = true; });
     if (table) await route();
     document.documentElement.setAttribute("data-ready", "");
   }

@@ -108,6 +108,7 @@ def _agent_blocks(comparison: Comparison, agent: AgentComparison) -> Iterator[Bl
             )
             for task in changed[:_LISTED]
         ],
+        kind="beside",
     )
     if (more := len(changed) - _LISTED) > 0:
         yield Note(f"{agent.name}: {more} more tasks changed.")

@@ -6,7 +6,16 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.columns import TABLE, cells
-from pytest_aecbench.reports.html.blocks import Cell, Chart, Note, Row, Section, Table, trials_link
+from pytest_aecbench.reports.html.blocks import (
+    Cell,
+    Chart,
+    Fold,
+    Note,
+    Row,
+    Section,
+    Table,
+    trials_link,
+)
 from pytest_aecbench.reports.html.charts import dots
 from pytest_aecbench.reports.rankings import GROUPS, group_head
 from pytest_aecbench.reports.summary import group_of
@@ -51,17 +60,13 @@ def _blocks(by: str, found: Mapping[str, Mapping[str, Group]]) -> Iterator[Block
         for name in names
     ]
     yield Chart(f"by-{by}", title, dots(title, bands, list(found)))
-    yield Table(
-        f"by-{by}",
-        f"By {_WORDS[by]}",
-        group_head(by),
-        [
-            Row([agent, _name(by, name), *cells(TABLE, group)])
-            for agent, of_agent in found.items()
-            for name, group in of_agent.items()
-        ],
-        texts=2,
-    )
+    rows = [
+        Row([agent, _name(by, name), *cells(TABLE, group)])
+        for agent, of_agent in found.items()
+        for name, group in of_agent.items()
+    ]
+    table = Table(f"by-{by}", f"By {_WORDS[by]}", group_head(by), rows, texts=2)
+    yield Fold(f"Table by {_WORDS[by]}", [table])
 
 
 def _name(by: str, name: str) -> Cell:

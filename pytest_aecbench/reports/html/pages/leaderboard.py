@@ -59,8 +59,8 @@ def leaderboard(figures: Figures) -> Section:
         "leaderboard",
         "Leaderboard",
         blocks,
-        "Means are over tasks, and errors are not zeros. Two intervals that overlap do not say that "
-        "agents are equal: the differences below do.",
+        "Means are over tasks, and errors are not zeros. Intervals that overlap do not say that "
+        "agents are equal: see the differences below.",
     )
 
 

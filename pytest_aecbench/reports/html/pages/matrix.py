@@ -13,8 +13,6 @@ from pytest_aecbench.reports.html.blocks import (
     Row,
     Section,
     Table,
-    task_link,
-    trials_link,
 )
 from pytest_aecbench.text import counted
 
@@ -41,7 +39,10 @@ class _Task:
 
 
 def matrix(figures: Figures) -> Section:
-    """Return the table, or one for each domain if there are very many tasks."""
+    """Return the table, or one for each domain if there are very many tasks.
+
+    The page's script makes links of its cells: there are many.
+    """
     tasks = _tasks(figures)
     agents = [row.agent for row in figures.board.rows]
     blocks: list[Block]
@@ -82,7 +83,6 @@ def _tasks(figures: Figures) -> list[_Task]:
             is_luck = is_luck or disagree
             cells.append(
                 _cell(
-                    trials_link(task=task_id, agent=row.agent),
                     rewards,
                     scores.trials.get(task_id, 0),
                     scores.errors.get(task_id, 0),
@@ -95,14 +95,14 @@ def _tasks(figures: Figures) -> list[_Task]:
     return found
 
 
-def _cell(href: str, rewards: Sequence[float], trials: int, errors: int, disagree: bool) -> Cell:
+def _cell(rewards: Sequence[float], trials: int, errors: int, disagree: bool) -> Cell:
     if not trials:
         return Cell("", kind="none")
     if not rewards:
-        return Cell("!" if errors else "?", href, "hatched" if errors else "none")
+        return Cell("!" if errors else "?", kind="hatched" if errors else "none")
     mean = fmean(rewards)
     marks = ("±" if disagree else "") + ("!" if errors else "")
-    return Cell(f"{mean:.2f}{marks}", href, f"s{round(mean * 10)}")
+    return Cell(f"{mean:.2f}{marks}", kind=f"s{round(mean * 10)}")
 
 
 def _table(name: str, caption: str, agents: Sequence[str], tasks: Sequence[_Task]) -> Table:
@@ -113,14 +113,13 @@ def _table(name: str, caption: str, agents: Sequence[str], tasks: Sequence[_Task
         [
             Row(
                 [
-                    Cell(task.task_id, task_link(task.task_id)),
+                    task.task_id,
                     task.domain,
                     task.verdict,
                     f"{fmean(task.means):.2f}" if task.means else "",
                     f"{max(task.means) - min(task.means):.2f}" if task.means else "",
                     *task.cells,
-                ],
-                {"task": task.task_id},
+                ]
             )
             for task in tasks
         ],

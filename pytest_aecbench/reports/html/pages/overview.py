@@ -11,7 +11,7 @@ from pytest_aecbench.reports.rankings import board_notes
 from pytest_aecbench.text import counted, duration_text, printable, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.reports.html.blocks import Block
@@ -115,8 +115,8 @@ def _agent(record: TrialRecord) -> str:
     return f"{agent.name} ({agent.harness}{model})"
 
 
-def _list(values: Iterator[str] | set[str] | object) -> str:
-    found = sorted({shortened(str(value), 120) for value in values})  # type: ignore[attr-defined]
+def _list(values: Iterable[str]) -> str:
+    found = sorted({shortened(value, 120) for value in values})
     more = len(found) - _LISTED
     return "; ".join([*found[:_LISTED], f"{more} more"] if more > 0 else found)
 

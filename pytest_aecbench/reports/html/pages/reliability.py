@@ -5,15 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.columns import cells, heads
-from pytest_aecbench.reports.html.blocks import Cell, Chart, Note, Row, Section, Table, task_link
+from pytest_aecbench.reports.html.blocks import (
+    Cell,
+    Chart,
+    Fold,
+    Note,
+    Row,
+    Section,
+    Table,
+    task_link,
+)
 from pytest_aecbench.reports.html.charts import curves
 from pytest_aecbench.reports.reliability import reliability as curves_of
 from pytest_aecbench.reports.saturation import COLUMNS
 from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_aecbench.reports.html.blocks import Block
     from pytest_aecbench.reports.html.source import Figures
+    from pytest_aecbench.reports.saturation import TaskOutcomes
 
 __all__ = ["reliability"]
 
@@ -65,25 +77,27 @@ def reliability(figures: Figures) -> Section:
     blocks += [Note(note) for note in figures.saturation.notes]
     if lucky:
         blocks.append(
-            Table(
-                "luck",
-                "Tasks whose repetitions disagree",
-                ("task", *heads(COLUMNS)),
-                [
-                    Row([Cell(task.task_id, task_link(task.task_id)), *cells(COLUMNS, task)])
-                    for task in lucky[:_LISTED]
-                ],
-                texts=2,
-            )
+            Fold(f"Tasks whose repetitions disagree: {len(lucky)}", [_luck(lucky[:_LISTED])])
         )
-    if (more := len(lucky) - _LISTED) > 0:
-        blocks.append(Note(f"{more} more are in the matrix, marked ±."))
     return Section(
         "reliability",
         "Reliability",
         blocks,
         "pass@k: one of k trials passes. pass^k: all of k trials pass. The agents oracle, nop and "
         "replay do not count for the verdict on tasks.",
+    )
+
+
+def _luck(tasks: Sequence[TaskOutcomes]) -> Table:
+    return Table(
+        "luck",
+        "Tasks whose repetitions disagree",
+        ("task", *heads(COLUMNS)),
+        [
+            Row([Cell(task.task_id, task_link(task.task_id)), *cells(COLUMNS, task)])
+            for task in tasks
+        ],
+        texts=2,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.html.blocks import Chart, Row, Section, Table
+from pytest_aecbench.reports.html.blocks import Chart, Fold, Row, Section, Table
 from pytest_aecbench.reports.html.charts import histogram
 
 if TYPE_CHECKING:
@@ -19,23 +19,28 @@ BINS = 21
 
 def rewards(figures: Figures) -> Section:
     """Return the histograms and their counts."""
-    rows = [(agent, *spread(_rewards(figures, agent))) for agent in figures.by_agent]
+    rows = [
+        (agent, *spread(_rewards(figures, agent)))
+        for agent in figures.agents
+        if agent in figures.by_agent
+    ]
     title = "Rewards of scored trials by agent"
     bounds = [f"{n / BINS:.2f} to {(n + 1) / BINS:.2f}" for n in range(BINS)]
+    table = Table(
+        "rewards",
+        "Scored trials by reward",
+        ("agent", "exactly 0", *bounds, "exactly 1"),
+        [
+            Row([agent, f"{zeros}", *(f"{count or ''}" for count in bins), f"{ones}"])
+            for agent, bins, zeros, ones in rows
+        ],
+    )
     return Section(
         "rewards",
         "Rewards",
         [
             Chart("rewards", title, histogram(title, rows)),
-            Table(
-                "rewards",
-                "Scored trials by reward",
-                ("agent", "exactly 0", *bounds, "exactly 1"),
-                [
-                    Row([agent, f"{zeros}", *(f"{count or ''}" for count in bins), f"{ones}"])
-                    for agent, bins, zeros, ones in rows
-                ],
-            ),
+            Fold("Table of rewards", [table]),
         ],
         "Exact zeros and exact ones stand apart from the bins between them.",
     )

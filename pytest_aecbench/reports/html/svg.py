@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.reports.html.texts import shown
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -24,14 +26,14 @@ def number(value: float) -> str:
 
 def element(name: str, *children: Svg | str, **attributes: str | float) -> Svg:
     """Return an element; underscores in names of attributes stand for hyphens."""
-    shown = "".join(
+    given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
         for key, value in attributes.items()
     )
     if not children:
-        return Svg(f"<{name}{shown}/>")
-    inner = "".join(child if isinstance(child, Svg) else escape(child) for child in children)
-    return Svg(f"<{name}{shown}>{inner}</{name}>")
+        return Svg(f"<{name}{given}/>")
+    inner = "".join(child if isinstance(child, Svg) else escape(shown(child)) for child in children)
+    return Svg(f"<{name}{given}>{inner}</{name}>")
 
 
 def _value(value: str | float) -> str:

@@ -243,7 +243,7 @@ def usage(title: str, timings: Sequence[Timing], clock: Clock) -> Svg:
     parts = [
         element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=top, y2=top, class_="grid"),
         element("path", d="".join(path), class_="usage"),
-        text(_LEFT + 4, top + 12, f"{most} at once", kind="tick"),
+        text(_LEFT + 4, top + 12, f"{most} at once", kind="label"),
         *_time_axis(bottom, clock.total_sec, scale),
     ]
     return drawing(WIDTH, bottom + 26, title, parts)

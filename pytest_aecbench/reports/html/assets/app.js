@@ -380,7 +380,7 @@
     const found = ordered(rows.filter((other) => other !== row && byName("task")[other] === task), "agent");
     if (!found.length) return el("p", { class: "note" }, "There are none.");
     const shown = found.slice(0, 60);
-    return el("div", {}, simpleTable("Other trials", ["agent", "outcome", "reward", "turns", "time", ""], shown.map((other) => [
+    return el("div", {}, simpleTable("Other trials", ["agent", "outcome", "reward", "turns", "time", "compare"], shown.map((other) => [
       trialLink(other, label(other)), tag(value(other, "outcome")), shownValue(other, "reward"), shownValue(other, "turns"), shownValue(other, "seconds"),
       el("a", { href: fragment({ trial: idOf(row), with: idOf(other) }, filters()) }, "side by side")])),
       found.length > shown.length ? el("p", {}, el("a", { href: fragment({ task: value(row, "task") }, {}) }, `All ${found.length + 1}`)) : null);

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.agents.trajectory import Entry
+    from pytest_aecbench.ledger.checks import CheckSummary
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.settings.model import Settings
 
@@ -48,7 +51,7 @@ def report_source(settings: Settings, records: Sequence[TrialRecord], **more: An
         records=records,
         tasks_root=shown.as_posix(),
         evidence=partial(evidence_of, settings),
-        checks=partial(checked, settings.ledger_root),
+        checks=partial(_checks, settings.ledger_root),
         scrub=scrubber.json,
         **more,
     )
@@ -72,6 +75,11 @@ def evidence_of(settings: Settings, record: TrialRecord) -> Evidence:
         files=_files(directory, found),
         problems=problems,
     )
+
+
+def _checks(ledger_root: Path, digest: str) -> CheckSummary | None:
+    """Return what checks found of a task; None also for a digest that is not one of ours."""
+    return checked(ledger_root, digest) if re.fullmatch("sha256:[0-9a-f]{64}", digest) else None
 
 
 def _entries(directory: Path, names: set[str], problems: list[str]) -> list[Entry]:
@@ -106,12 +114,9 @@ def _instruction(
     for experiment in experiments:
         if (text := read_instruction(settings.jobs_root, experiment, sha256)) is not None:
             return text, "stored"
-    path = settings.tasks_root / record.task.task_id / INSTRUCTION_FILE
-    if path.resolve().is_relative_to(settings.tasks_root.resolve()):
-        try:
-            text = read_text(path)
-        except ValueError:
-            text = ""
+    # Only a text with this digest is shown, wherever the task's name may lead.
+    with suppress(OSError, ValueError):
+        text = read_text(settings.tasks_root / record.task.task_id / INSTRUCTION_FILE)
         if hashlib.sha256(text.encode()).hexdigest() == sha256:
             return text, "the task's file"
     said = next((entry.content for entry in entries if entry.role == "user"), None)

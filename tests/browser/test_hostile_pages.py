@@ -64,7 +64,7 @@ def hostile(number: int, text: str) -> TrialRecord:
 
 
 def write_hostile_files(directory: Path, text: str) -> None:
-    name = text[:60].replace("/", "_").replace("\0", "_")
+    name = text[:60].replace("/", "_").replace("\0", "_").replace("\ud800", "_")
     files: dict[str, str] = {
         f"workspace/{name}": text[:5000],
         "logs/verifier/test-stdout.txt": text,

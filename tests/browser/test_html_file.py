@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.conftest import TRIALS, Open
+from tests.costs import at_night
 from tests.ledgers import records
 
 if TYPE_CHECKING:
@@ -44,11 +45,20 @@ def test_without_scripts_every_section_has_its_table_and_every_trial_its_row(ope
     assert not page.locator("#single").is_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_breaks_a_rule_of_accessibility(opened: Open, scheme: str) -> None:
+WCAG = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+COLOURS = {"type": "rule", "values": ["color-contrast"]}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "rules"),
+    [("light", WCAG), ("dark", COLOURS), at_night("dark", WCAG)],
+    ids=["light", "dark", "dark-all"],
+)
+def test_nothing_breaks_a_rule_of_accessibility(
+    opened: Open, scheme: str, rules: dict[str, object]
+) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    rules = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
     one = opened(color_scheme=scheme)
     for view in VIEWS[1:]:
         results = Axe().run(one.go(view), options={"runOnly": rules, "resultTypes": ["violations"]})
@@ -84,6 +94,8 @@ def test_a_trial_and_its_turns_are_reached_by_keyboard_alone(opened: Open) -> No
     assert "agent=claude-tool-loop" in first
     page.keyboard.press("]")
     page.keyboard.press("]")
+    page.wait_for_selector(".turn.current[data-turn='2']")
+    page.keyboard.press("[")
     page.wait_for_selector(".turn.current[data-turn='1']")
     page.keyboard.press("j")
     page.wait_for_url(lambda url: "trial=" in url and "turn=" not in url and url != first)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote
 
+from pytest_aecbench.reports.html.texts import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -113,8 +115,12 @@ class Section:
 
 
 def trials_link(**filters: str) -> str:
-    """Return a link to the trials that the filters select."""
-    return "#" + "&".join(f"{key}={quote(value, safe='')}" for key, value in filters.items())
+    """Return a link to the trials that the filters select, by names as the page shows them."""
+    return "#" + "&".join(f"{key}={_quoted(value)}" for key, value in filters.items())
+
+
+def _quoted(value: str) -> str:
+    return quote(shown(value), safe="")
 
 
 def task_link(task_id: str) -> str:

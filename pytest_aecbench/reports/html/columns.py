@@ -9,6 +9,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_aecbench.ledger.query import outcome_of
+from pytest_aecbench.reports.html.texts import shown
 from pytest_aecbench.text import duration_text, printable, shortened
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def columns(figures: Figures) -> dict[str, Any]:
     return {
         "n": len(found),
         "ids": base64.b64encode(ids).decode(),
-        "names": {name: list(texts.numbers) for name, texts in names.items()},
+        "names": {name: [*map(shown, texts.numbers)] for name, texts in names.items()},
         "columns": {key: [row[key] for row in found] for key in (found[0] if found else ())},
         "evaluates": evaluates,
         "tasks_root": figures.source.tasks_root,

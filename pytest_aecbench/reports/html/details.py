@@ -165,7 +165,9 @@ def _entries(entries: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             if texts["out"] or texts["err"]:
                 texts["text"] = ""  # what the model got is the same
         found: dict[str, Any] = {
-            short: entry[name] for name, short in _NAMES.items() if entry.get(name) is not None
+            short: shown_in(entry[name])
+            for name, short in _NAMES.items()
+            if entry.get(name) is not None
         }
         found |= {name: shown(text) for name, text in texts.items() if text}
         found |= {name: metadata[name] for name in _NUMBERS if metadata.get(name)}

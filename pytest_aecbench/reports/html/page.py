@@ -25,7 +25,7 @@ from pytest_aecbench.reports.html.pages.times import times
 from pytest_aecbench.reports.html.source import Figures
 from pytest_aecbench.reports.html.svg import Svg
 from pytest_aecbench.reports.html.tasks import task_pages
-from pytest_aecbench.reports.html.texts import shown
+from pytest_aecbench.reports.html.texts import shown, shown_in
 
 if TYPE_CHECKING:
     import jinja2
@@ -75,7 +75,7 @@ def render(source: Source, *, max_bytes: int = MAX_BYTES) -> Page:
         "head": HEAD,
         "rows": rows(figures),
         "columns": packed(source.scrub(columns(figures))),
-        "tasks": packed(source.scrub(task_pages(figures))),
+        "tasks": packed(shown_in(source.scrub(task_pages(figures)))),
         "include": source.include,
         "style": Markup(_asset("style.css")),  # noqa: S704  (our own)
         "script": Markup(_asset("app.js")),  # noqa: S704

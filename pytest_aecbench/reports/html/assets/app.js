@@ -601,10 +601,10 @@
     el("form", { method: "dialog", on: { submit: (event) => { event.preventDefault(); help.close(); } } }, el("button", {}, "Close")));
   function follow(rel) { const link = document.querySelector(`#single a[rel="${rel}"]`); if (link) link.click(); }
   function turnBy(step) {
-    const turns = [...document.querySelectorAll("#trajectory .turn")].map((one) => Number(one.dataset.turn));
+    const turns = [...document.querySelectorAll("#trajectory .turn")].map((one) => Number(one.dataset.turn)).filter(Boolean);
     if (!turns.length) return;
     const now = turns.indexOf(Number(parameters().turn) || -1), next = turns[Math.min(Math.max(now + step, 0), turns.length - 1)];
-    if (next !== undefined) go({ turn: next || "" });
+    if (next !== undefined) go({ turn: next });
   }
   function key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pytest_aecbench.cli.console import check_choices, print_problem, project_settings
+from pytest_aecbench.cli.console import (
+    AsJson,
+    check_choices,
+    print_json,
+    print_problem,
+    project_settings,
+)
 from pytest_aecbench.cli.report import Holdout  # noqa: TC001  (typer reads it)
 from pytest_aecbench.errors import SettingsError
 
@@ -45,6 +51,7 @@ def html(
         str, typer.Option(help="Leave out details of trials above this size.")
     ] = "15MB",
     holdout: Holdout = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write experiments as one HTML file that opens in any browser, without a network.
 
@@ -71,7 +78,12 @@ def html(
         comparison=comparison,
     )
     page = render(source, max_bytes=max_bytes)
-    typer.echo(write_page(output, page))
+    line = write_page(output, page)
+    if as_json:
+        sizes = {"attempts": page.trials, "detailed": page.detailed, "bytes": len(page.text)}
+        print_json({"file": str(output), **sizes})
+    else:
+        typer.echo(line)
 
 
 def _size(text: str) -> int:

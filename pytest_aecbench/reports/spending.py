@@ -22,7 +22,7 @@ __all__ = ["SPENT", "Spending", "efficient", "spending"]
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What an agent's trials cost; a trial costs what all of its attempts cost.
+    """The cost of an agent's trials; a trial costs as much as all of its attempts.
 
     A mean is over the trials whose amount is known, ``usd_known`` of ``trials`` for USD; None if it
     is known for none, and ``usd_per_pass`` also if none of them passed. ``agent_sec`` is the median

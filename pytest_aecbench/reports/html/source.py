@@ -1,4 +1,4 @@
-"""What a report is made from, and the figures that its pages share."""
+"""The source of a report: records, evidence and verdicts, and the figures that pages share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEVELS = ("figures", "results", "all")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the files of an attempt tell; ``entries`` are those of its trajectory, as JSON.
+    """The contents of an attempt's files; ``entries`` are those of its trajectory, as JSON.
 
     ``files`` has each file's path, size and, if it is a short text, its text.
     """

@@ -27,7 +27,7 @@ from daytona import (
 
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
-from pytest_aecbench.backends.remote.calls import Busy, Lost, bounded
+from pytest_aecbench.backends.remote.calls import Busy, Full, Lost, bounded, says_full
 from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
@@ -61,6 +61,7 @@ class DaytonaVendor:
 
     name = "daytona"
     concurrency = 10
+    has_own_disk = True
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self._options = read_options(self.name, options or {}, OPTIONS)
@@ -88,8 +89,8 @@ class DaytonaVendor:
         return f"daytona (SDK {version('daytona')})"
 
     def refusal(self, limits: Limits) -> str | None:
-        """Return None, because Daytona accepts any lifetime."""
-        return None
+        """Return an error for GPUs; Daytona accepts any lifetime."""
+        return "daytona has no GPUs here; use docker or modal" if limits.gpus else None
 
     def unenforced(self) -> tuple[str, ...]:
         """Return nothing, because Daytona enforces every limit of a task."""
@@ -251,6 +252,8 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
 
 def _by_status(status: int | None, what: str, error: Exception, dispatched: bool) -> BackendError:
     message = f"daytona: {what}: {one_line(error)}"
+    if says_full(message):
+        return Full(message)
     if status in _BUSY:
         return Busy(message)
     if status == 404 or status == 410:

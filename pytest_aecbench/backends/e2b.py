@@ -15,6 +15,7 @@ import httpx
 from e2b.exceptions import (
     AuthenticationException,
     BuildException,
+    NotEnoughSpaceException,
     RateLimitException,
     SandboxNotFoundException,
     SandboxNotRunningException,
@@ -24,7 +25,7 @@ from e2b.exceptions import (
 
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
-from pytest_aecbench.backends.remote.calls import Busy, Lost
+from pytest_aecbench.backends.remote.calls import Busy, Full, Lost
 from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
@@ -58,6 +59,7 @@ class E2BVendor:
 
     name = "e2b"
     concurrency = 20
+    has_own_disk = True
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         found = read_options(self.name, options or {}, OPTIONS)
@@ -83,7 +85,9 @@ class E2BVendor:
             )
 
     def refusal(self, limits: Limits) -> str | None:
-        """Return an error for a lifetime that the account's plan does not allow."""
+        """Return an error for GPUs, and for a lifetime that the account's plan does not allow."""
+        if limits.gpus:
+            return "e2b has no GPUs; use docker or modal"
         if (limits.lifetime_sec or 0) > self._max_lifetime_sec:
             return (
                 f"a sandbox lives {self._max_lifetime_sec} s at most, and the trial may need "
@@ -237,6 +241,8 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
         raise Busy(f"e2b cannot be reached; {one_line(error)}") from None
     except (httpx.TransportError, TimeoutException) as error:
         raise Lost(f"e2b: {what}: {one_line(error)}") from None
+    except NotEnoughSpaceException as error:
+        raise Full(f"e2b: {what}: {one_line(error)}") from None
     except e2b.SandboxException as error:
         kind = Lost if (error.status_code or 0) >= 500 or dispatched else BackendError
         raise kind(f"e2b: {what}: {one_line(error)}") from None

@@ -61,6 +61,7 @@ class EntryEnvironment(NamedTuple):
     """As a record's ``environment``."""
 
     backend: str
+    mounts: tuple[str, ...]
 
 
 class EntryFailure(NamedTuple):
@@ -211,6 +212,7 @@ def pack(record: TrialRecord) -> Packed:
             record.run_id,
             dataset and _DATASET(dataset),
             record.environment.backend,
+            record.environment.mounts,
             evaluation.threshold,
             evaluation.validity,
             evaluation.error and evaluation.error.cause,
@@ -242,17 +244,20 @@ class _Shared(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> _Shared:
-        run_id, dataset, backend, threshold, validity, cause, *outcome, written, complete = values
+        run_id, dataset, backend, mounts, threshold, validity, cause, *rest = values
+        status, returncode, end, written, completeness = rest
         return cls(
             run_id,
             EntryDataset(*dataset) if dataset else None,
-            EntryEnvironment(backend),
+            EntryEnvironment(backend, tuple(mounts)),
             threshold,
             validity,
             None if cause is None else EntryFailure(cause),
-            *outcome,
+            status,
+            returncode,
+            end,
             EntryOutputs(written),
-            complete,
+            completeness,
         )
 
 

@@ -49,9 +49,12 @@ def _make_backend(config: pytest.Config) -> ComputeBackend:
     settings = settings_of(config)
     name, where = settings.backend, settings.where("backend", "--aec-backend")
     made = config.hook.pytest_aecbench_make_backend(config=config, name=name)
-    if made is None:
-        return make_backend(name, where, settings)
-    return check_backend(made, name, where)
+    backend = (
+        make_backend(name, where, settings) if made is None else check_backend(made, name, where)
+    )
+    if settings.mounts and not getattr(backend, "takes_mounts", False):
+        raise SettingsError(f"--aec-mount: {name} has no mounts; use docker or local")
+    return backend
 
 
 def concurrency_of(config: pytest.Config) -> int | None:

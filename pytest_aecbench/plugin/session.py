@@ -158,6 +158,7 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     from pytest_aecbench.plugin.last_failed import check_last_failed
     from pytest_aecbench.plugin.lookup import backend_of, preflight_agents
     from pytest_aecbench.plugin.reruns import check_reruns
+    from pytest_aecbench.trials.preflight import check_gpus
     from pytest_aecbench.trials.stages import check_space
 
     check_follow(config)
@@ -168,9 +169,11 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     if preflight := getattr(backend, "preflight", None):
         _announce(config, getattr(backend, "awaited", None))
         preflight()
+    paths = {node_id.partition("::")[0] for node_id in node_ids if needs_sandbox(node_id)}
+    task_dirs = [(config.rootpath / path).parent for path in sorted(paths)]
     if examine := getattr(backend, "examine", None):
-        paths = {node_id.partition("::")[0] for node_id in node_ids if needs_sandbox(node_id)}
-        examine([(config.rootpath / path).parent for path in sorted(paths)])
+        examine(task_dirs)
+    check_gpus(task_dirs, backend, settings.backend)
     if settings.keep != "none" and not hasattr(backend, "keep"):
         right = "leave the option out"
         raise SettingsError(f"--aec-keep: {settings.backend} cannot keep sandboxes; {right}")

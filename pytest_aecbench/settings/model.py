@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.backends import Mount
     from pytest_aecbench.providers.prices import Price
     from pytest_aecbench.reports.gates import Gate
     from pytest_aecbench.tasks.selection import Selection
@@ -59,6 +60,7 @@ class Settings:
     prices: Mapping[str, Price]
     local_mode: str
     local_show: tuple[Path, ...]
+    mounts: tuple[Mount, ...]
     timeout_override_sec: float | None
     memory_mb: int | None
     cpus: float | None
@@ -73,6 +75,7 @@ class Settings:
     baseline: str | None
     fail_on_regression: bool
     summary_md: str | None
+    html: str | None
     progress_sec: float
     checks: tuple[str, ...]
     resume: bool

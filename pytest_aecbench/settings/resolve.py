@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.spec import pinned_script
+from pytest_aecbench.backends import Mount
+from pytest_aecbench.backends.shared.paths import ROOTS
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.ledger.store import Ledger, check_experiment_id
@@ -86,6 +88,9 @@ def _settle(row: Setting, root: Path, given: Mapping[str, tuple[object, str]]) -
     if row.check == "existing":
         assert isinstance(value, (list, tuple))
         return tuple(_existing(root, str(path), where) for path in value)
+    if row.check == "mounts":
+        assert isinstance(value, (list, tuple))
+        return tuple(_mount(root, str(text), where) for text in value)
     assert row.check is not None
     return CHECKS[row.check](value, where)
 
@@ -127,6 +132,20 @@ def _existing(root: Path, path: str, where: str) -> Path:
     if not path or not found.exists():
         raise SettingsError(f"{where}: {path!r} does not exist; name a file or a directory")
     return found
+
+
+def _mount(root: Path, text: str, where: str) -> Mount:
+    """Return a mount whose source exists and whose target belongs to no trial."""
+    source, *rest = text.split(":")
+    mode = rest.pop() if len(rest) == 2 else "ro"
+    if len(rest) != 1 or mode not in ("ro", "rw"):
+        raise SettingsError(f"{where}: {text!r} is not valid; write HOST:SANDBOX[:ro|:rw]")
+    target = PurePosixPath(rest[0])
+    if not target.is_absolute() or ".." in target.parts or len(target.parts) < 2:
+        raise SettingsError(f"{where}: {rest[0]!r} is not valid; name a path such as /mnt/data")
+    if any(target.is_relative_to(own) or own.is_relative_to(target) for own in ROOTS):
+        raise SettingsError(f"{where}: {rest[0]!r} is the trial's own; mount it elsewhere")
+    return Mount(_existing(root, source, where).resolve(), str(target), mode == "rw")
 
 
 def _check_company(given: Mapping[str, tuple[object, str]]) -> None:

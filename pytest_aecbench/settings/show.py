@@ -65,6 +65,8 @@ def _plain(settings: Settings, name: str) -> object:
         return str(value)
     if name == "gate":
         return settings.given["gate"][0] if value else None
+    if name == "mounts":
+        return list(map(str, settings.mounts))
     if name == "local_show":
         return [settings.below_root(path) for path in settings.local_show]
     return settings.below_root(value) if isinstance(value, Path) else value

@@ -286,6 +286,17 @@ TABLE = (
         ini="linelist",
     ),
     Setting(
+        "mounts",
+        "show a file or directory of this machine to every sandbox of docker or local, for "
+        "debugging; `ro` is the default. Records name it, and leaderboards leave such trials out; "
+        "repeat for several",
+        "mounts",
+        (),
+        option="--aec-mount",
+        metavar="HOST:SANDBOX[:ro|:rw]",
+        repeats=True,
+    ),
+    Setting(
         "threshold",
         "the reward from 0 to 1 that passes, instead of each task's own metadata.pass_threshold",
         "share",
@@ -405,6 +416,14 @@ TABLE = (
         "write the summary as Markdown; $GITHUB_STEP_SUMMARY gets it in any case",
         "text",
         option="--aec-summary-md",
+        metavar="FILE",
+        ini="string",
+    ),
+    Setting(
+        "html",
+        "write the experiment as one HTML file, with its trajectories and answers",
+        "text",
+        option="--aec-html",
         metavar="FILE",
         ini="string",
     ),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.errors import SettingsError, TaskError
 from pytest_aecbench.host.files import shown_path
 
 if TYPE_CHECKING:
@@ -19,7 +20,34 @@ if TYPE_CHECKING:
     from pytest_aecbench.host.secrets import Scrubber
     from pytest_aecbench.tasks.task import Task
 
-__all__ = ["check_files", "check_network", "check_program", "needs_network", "not_brought"]
+__all__ = [
+    "check_files",
+    "check_gpus",
+    "check_network",
+    "check_program",
+    "needs_network",
+    "not_brought",
+]
+
+
+def check_gpus(task_dirs: Iterable[Path], backend: ComputeBackend, name: str) -> None:
+    """Raise TaskError for a task that needs GPUs, if the backend or its engine has none."""
+    from pytest_aecbench.backends.shared.environment import read_environment
+
+    for task_dir in task_dirs:
+        path = task_dir / "task.toml"
+        # Few tasks have the word in their file, and there may be thousands of them.
+        with suppress(OSError):
+            if b"gpus" not in path.read_bytes():
+                continue
+        asked = read_environment(task_dir).gpus
+        if not asked:
+            continue
+        refuse_gpus = getattr(backend, "refuse_gpus", None)
+        reason = refuse_gpus() if refuse_gpus else f"{name} has none; use docker or modal"
+        if reason:
+            raise TaskError(f"{path}: environment.gpus: the task needs {asked}, and {reason}")
+        return  # what one task can have, all can
 
 
 def check_program(spec: AgentSpec, agent: Agent, backend: ComputeBackend) -> None:

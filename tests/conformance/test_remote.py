@@ -12,12 +12,14 @@ import pytest
 
 from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.backends.local import LocalBackend
-from pytest_aecbench.backends.remote import RemoteBackend, calls
+from pytest_aecbench.backends.remote import RemoteBackend, box, calls
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.testing import BackendConformance, RunningSandbox
+from pytest_aecbench.testing.sandbox import Launch
 from tests.conformance.conftest import write_context
+from tests.conformance.disks import on_small_disk
 from tests.standins.direct import DirectVendor
 from tests.standins.executor import Executor
 
@@ -53,6 +55,18 @@ class TestRemote(BackendConformance):
     @pytest.fixture
     def backend(self, vendor: DirectVendor) -> RemoteBackend:
         return make_backend(vendor)
+
+    @pytest.fixture
+    def launch_on_small_disk(
+        self,
+        request: pytest.FixtureRequest,
+        vendor: DirectVendor,
+        tmp_path_factory: pytest.TempPathFactory,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> Iterator[Launch]:
+        with on_small_disk(vendor.executor, tmp_path_factory.mktemp("disk")):
+            monkeypatch.setattr(box, "_REQUESTS", "/tests")  # their /tmp is in memory
+            yield request.getfixturevalue("launch")
 
 
 @pytest.fixture

@@ -120,6 +120,16 @@ def test_held_out_tasks_count_only_when_asked_for() -> None:
     assert (everything.rows[0].summary.overall.trials, everything.held_out) == (2, 0)
 
 
+def test_trials_with_mounts_count_only_when_asked_for() -> None:
+    seen = {"mounts": ("/home/me:/mnt:ro",)}
+    mounted = record(task_id="civil/b", reward=0.0)
+    environment = mounted.environment.model_copy(update=seen)
+    records = [record(), mounted.model_copy(update={"environment": environment})]
+    without, everything = leaderboard(records), leaderboard(records, mounted=True)
+    assert (without.rows[0].summary.overall.trials, without.mounted) == (1, 1)
+    assert (everything.rows[0].summary.overall.trials, everything.mounted) == (2, 0)
+
+
 def test_pass_at_k_is_for_as_many_trials_as_all_agents_have() -> None:
     records = [record("a", reward=r, repetition=n) for n, r in enumerate((1.0, 0.0, 0.0), start=1)]
     records += [record("b", reward=1.0, repetition=n) for n in (1, 2)]

@@ -16,6 +16,7 @@ from pytest_aecbench.backends import (
     BackendExecutionResult,
     CollectedArtifacts,
     Limits,
+    Mount,
     TrialHandle,
 )
 from pytest_aecbench.backends.local.image import UnbuiltImage
@@ -63,9 +64,14 @@ class LocalBackend:
     """
 
     name = "local"
+    takes_mounts = True
 
     def __init__(
-        self, mode: Mode = "auto", hidden: Sequence[Path] = (), shown: Sequence[Path] = ()
+        self,
+        mode: Mode = "auto",
+        hidden: Sequence[Path] = (),
+        shown: Sequence[Path] = (),
+        mounts: Sequence[Mount] = (),
     ) -> None:
         if mode not in get_args(Mode):
             valid = ", ".join(map(repr, sorted(get_args(Mode))))
@@ -73,6 +79,7 @@ class LocalBackend:
         self._asked: Mode = mode
         self._hidden = _with_repositories(hidden)
         self._shown = tuple(shown)
+        self._mounts = tuple(mounts)
         self._views: dict[frozenset[Path], View] = {}
         self._launcher = Launcher()
         self._images: dict[str, UnbuiltImage] = {}
@@ -88,7 +95,8 @@ class LocalBackend:
         hidden = [settings.root, settings.tasks_root, settings.ledger_root, settings.jobs_root]
         hidden += [settings.datasets_root, settings.templates_root, settings.seeds_root]
         hidden += [settings.feedback_root, *filter(None, [settings.cache_calls])]
-        return cls(cast("Mode", settings.local_mode), hidden, settings.local_show)
+        mode = cast("Mode", settings.local_mode)
+        return cls(mode, hidden, settings.local_show, settings.mounts)
 
     @property
     def mode(self) -> Literal["namespaces", "rewriting"]:
@@ -116,6 +124,14 @@ class LocalBackend:
             raise SettingsError(
                 f"local: mode 'namespaces' is not available here ({why}); use 'auto' or 'rewriting'"
             )
+
+        for mount in self._mounts:
+            if self.mode != "namespaces":
+                raise SettingsError("--aec-mount: needs namespaces on local; use docker")
+            if not mount.source.is_dir():
+                raise SettingsError(
+                    f"--aec-mount: {str(mount.source)!r} is a file; local mounts directories only"
+                )
 
     def build_environment(self, *, task_dir: Path) -> str:
         """Read the task's Dockerfile, if it has one; nothing is built."""
@@ -189,6 +205,7 @@ class LocalBackend:
             self._view(image.private),
             self._launcher,
             network=limits.network,
+            mounts=self._mounts,
         )
 
     def _view(self, private: Iterable[Path] = ()) -> View:

@@ -41,9 +41,9 @@ from pytest_aecbench.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.backends import BackendExecutionResult, Mount
     from pytest_aecbench.backends.local.launcher import Launcher, SandboxProcess
 
 __all__ = ["Kind", "NamespaceSandbox", "probe"]
@@ -84,16 +84,17 @@ class NamespaceSandbox:
         launcher: Launcher,
         *,
         network: bool = True,
+        mounts: Sequence[Mount] = (),
     ) -> None:
         self.layout = layout
         self._kind = kind
         self._launcher = launcher
         self._commands = itertools.count(1)
-        mounts = Mounts(layout, view, overlay=kind.overlay)
+        places = Mounts(layout, view, overlay=kind.overlay, given=mounts)
         fstab, setup = layout.home / "fstab", layout.home / "setup"
-        fstab.write_text("".join(f"{line}\n" for line in mounts.fstab))
-        setup.write_text(setup_script(mounts, fstab, network=network))
-        self._mounting = mounting_script(mounts, fstab, network=network)
+        fstab.write_text("".join(f"{line}\n" for line in places.fstab))
+        setup.write_text(setup_script(places, fstab, network=network))
+        self._mounting = mounting_script(places, fstab, network=network)
         shared = {*([] if kind.user_namespace else ["user"]), *(["net"] if network else [])}
         spaces = [space for space in _NAMESPACES if space not in shared]
         argv = [_tool("unshare"), *(_NAMESPACES[space] for space in spaces), "--fork"]

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +23,7 @@ from pytest_aecbench.backends import (
 from pytest_aecbench.backends.remote.box import Box
 from pytest_aecbench.backends.remote.calls import Busy, Lost, bounded, retry
 from pytest_aecbench.backends.remote.environment import Environment
-from pytest_aecbench.backends.shared.launch import check_workspace
+from pytest_aecbench.backends.shared.launch import check_workspace, launch_rebuilt
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, BackendLost, LaunchError
@@ -82,6 +83,7 @@ class RemoteBackend:
         self._checked = ""
         self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
         self._environments: dict[str, Environment] = {}
+        self._sources: dict[str, Path] = {}  # the tasks of images
         self._sandboxes: Sandboxes[_Sandbox] = Sandboxes(self.name)
         self._lock = threading.Lock()
         self.left_alone: list[str] = []  # by the last ``reap``
@@ -124,6 +126,10 @@ class RemoteBackend:
         except (Busy, Lost) as error:
             raise BackendLost(f"{error}; check the network, then run 'aec-bench doctor'") from None
 
+    def refuse_gpus(self) -> str | None:
+        """Return why a sandbox cannot have GPUs, or None."""
+        return self.vendor.refusal(Limits(gpus=1))
+
     def build_environment(self, *, task_dir: Path) -> str:
         """Build the image of the task's ``environment`` directory, unless it exists."""
         environment = Environment.read(task_dir)
@@ -131,6 +137,7 @@ class RemoteBackend:
         environment = replace(environment, **sizes)  # type: ignore[arg-type]
         image_ref = retry(lambda: self.vendor.build(environment))
         self._environments[image_ref] = environment
+        self._sources[image_ref] = task_dir
         return image_ref
 
     def launch_trial(
@@ -138,7 +145,12 @@ class RemoteBackend:
     ) -> TrialHandle:
         """Rent a sandbox; copy the contents of ``workspace_dir`` to its working directory."""
         check_workspace(self.name, workspace_dir)
-        limits = limits or Limits()
+        launch = partial(self._launch, workspace_dir, limits or Limits())
+        task_dir = self._sources.get(image_ref)
+        rebuild = partial(self.build_environment, task_dir=task_dir) if task_dir else None
+        return launch_rebuilt(image_ref, launch, rebuild)
+
+    def _launch(self, workspace_dir: Path, limits: Limits, image_ref: str) -> TrialHandle:
         if refusal := self.vendor.refusal(limits):
             raise LaunchError(f"{self.name}: {refusal}")
         environment = self._environments.get(image_ref)

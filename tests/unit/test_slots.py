@@ -242,6 +242,9 @@ def test_after_a_pause_a_run_begins_with_few_again(clock: Clock) -> None:
     clock.now += 500
     assert usable(32, first=10) == 32
     (limit,) = _slot_files("box.limit")
+    os.utime(limit, (clock.now - 500, clock.now - 500))
+    assert usable(32, first=10) == 32
+    assert time.time() - limit.stat().st_mtime < 60, "each use ends the pause"
     os.utime(limit, (clock.now - 601, clock.now - 601))
     assert usable(32, first=10) == 10
 

@@ -50,7 +50,7 @@ def test_a_failure_of_the_infrastructure_is_tried_again(
     result = anyhow.run("--aec-retries=2", QUICK, "-v", "--junitxml=out.xml")
     assert result.ret == 0
     assert result.stdout.str().count("RETRIED") == 2
-    assert "3 attempts at 1 trials" in result.stdout.str()
+    assert "3 attempts at 1 trial\n" in result.stdout.str()
     records = sorted(anyhow.records(), key=lambda record: record["attempt"])
     assert [record["attempt"] for record in records] == [1, 2, 3]
     assert [record["evaluation"]["validity"] for record in records] == ["error", "error", "scored"]

@@ -181,13 +181,14 @@ DYING = """
     """
 
 
+@pytest.mark.slow
 def test_a_trial_whose_worker_dies_is_tried_as_often_as_any_other(project: Project) -> None:
     for name in ("once", "twice", "very-late"):
         project.task(f"civil/{name}")
     project.pytester.makepyfile(test_plain="def test_plain(): pass")
     project.pytester.makeconftest(DYING)
-    options = ("-n1", "--max-worker-restart=9", "--aec-retries=1", "--aec-experiment-id=e")
-    result = project.run("tasks", "test_plain.py", *options)
+    options = ("-n1", "--max-worker-restart=9", "--aec-retries=1")
+    result = project.run("tasks", "test_plain.py", "--aec-experiment-id=e", *options)
     # The late one has its reward, and what is not a trial is left to xdist.
     result.assert_outcomes(passed=1, errors=2, failed=1)
     result.stdout.fnmatch_lines(["*2 retried*"])
@@ -195,7 +196,8 @@ def test_a_trial_whose_worker_dies_is_tried_as_often_as_any_other(project: Proje
     assert validities == ["crashed"] * 3 + ["scored"] * 2
     # A reward of an earlier run is not this run's.
     (project.path / "once.txt").unlink()
-    project.run("tasks/civil/once", *options).assert_outcomes(passed=1)
+    again = ("--aec-resume=e", "--aec-rerun=all")
+    project.run("tasks/civil/once", *again, *options).assert_outcomes(passed=1)
     assert len(project.records()) == 7
 
 

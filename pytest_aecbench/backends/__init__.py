@@ -94,9 +94,9 @@ class Limits:
     cpus: float | None = None
     memory_mb: int | None = None
     storage_mb: int | None = None
-    gpus: int = 0
     network: bool = True
     lifetime_sec: float | None = None
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)

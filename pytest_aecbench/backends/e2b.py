@@ -30,7 +30,7 @@ from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.host.owner import LABEL_PREFIX
+from pytest_aecbench.host.owner import PID_LABEL
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
 
@@ -81,7 +81,7 @@ class E2BVendor:
     def _require_key(self) -> None:
         if not self._has_key:
             raise SettingsError(
-                "E2B_API_KEY: is not set; create a key at https://e2b.dev/dashboard and export it"
+                "E2B_API_KEY is not set; create a key at https://e2b.dev/dashboard and export it"
             )
 
     def refusal(self, limits: Limits) -> str | None:
@@ -212,8 +212,7 @@ class E2BVendor:
             pages = self._client.Sandbox.list(limit=_PAGE)
             while pages.has_next:
                 found += pages.next_items()
-        mark = f"{LABEL_PREFIX}pid"
-        return [Rented(one.sandbox_id, one.metadata) for one in found if mark in one.metadata]
+        return [Rented(one.sandbox_id, one.metadata) for one in found if PID_LABEL in one.metadata]
 
 
 class E2BBackend(RemoteBackend):
@@ -233,13 +232,13 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     try:
         yield
     except AuthenticationException as error:
-        raise SettingsError(f"E2B_API_KEY: is refused; {one_line(error)}") from None
+        raise SettingsError(f"E2B_API_KEY is refused; {one_line(error)}") from None
     except (RateLimitException, ServiceBusyException) as error:
         raise Busy(f"e2b: {what}: {one_line(error)}") from None
     except (SandboxNotFoundException, SandboxNotRunningException) as error:
         raise SandboxGone(f"e2b: the sandbox is gone; {one_line(error)}") from None
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Busy(f"e2b: cannot be reached; {one_line(error)}") from None
+        raise Busy(f"e2b cannot be reached; {one_line(error)}") from None
     except (httpx.TransportError, TimeoutException) as error:
         raise Lost(f"e2b: {what}: {one_line(error)}") from None
     except NotEnoughSpaceException as error:

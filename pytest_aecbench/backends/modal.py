@@ -253,12 +253,12 @@ class ModalBackend(RemoteBackend):
 
 def _check_credentials() -> None:
     if os.environ.get("MODAL_TOKEN_ID") and not os.environ.get("MODAL_TOKEN_SECRET"):
-        raise SettingsError("MODAL_TOKEN_SECRET: is not set; MODAL_TOKEN_ID alone is not enough")
+        raise SettingsError("MODAL_TOKEN_SECRET is not set; MODAL_TOKEN_ID alone is not enough")
     from modal.config import config
 
     if not (config.get("token_id") and config.get("token_secret")):
         raise SettingsError(
-            "MODAL_TOKEN_ID and MODAL_TOKEN_SECRET: are not set; run 'modal token new', "
+            "MODAL_TOKEN_ID and MODAL_TOKEN_SECRET are not set; run 'modal token new', "
             "or create a token at https://modal.com/settings/tokens and export both"
         )
 
@@ -270,7 +270,7 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
         yield
     except (exception.AuthError, exception.PermissionDeniedError) as error:
         raise SettingsError(
-            f"MODAL_TOKEN_ID, MODAL_TOKEN_SECRET: are refused; {one_line(error)}"
+            f"MODAL_TOKEN_ID or MODAL_TOKEN_SECRET is refused; {one_line(error)}"
         ) from None
     except exception.ResourceExhaustedError as error:
         raise Busy(f"modal: {what}: {one_line(error)}") from None

@@ -26,6 +26,7 @@ __all__ = [
     "read_text",
     "shared_directory",
     "shown_path",
+    "user_directory",
     "whole",
 ]
 
@@ -48,6 +49,17 @@ def shared_directory(name: str = "") -> Path:
     return directory
 
 
+def user_directory(variable: str, default: str) -> Path | None:
+    """Return this user's directory of a kind, by XDG's variable or below home; None without one."""
+    named = os.environ.get(variable, "")
+    if os.path.isabs(named):  # noqa: PTH117  (the specification has it that others are ignored)
+        return Path(named, "aec-bench")
+    try:
+        return Path.home() / default / "aec-bench"
+    except RuntimeError:
+        return None
+
+
 def shown_path(path: Path) -> str:
     """Return the path as a person would write it: from the working directory, or from home.
 
@@ -61,19 +73,20 @@ def shown_path(path: Path) -> str:
     return str(path)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path | str) -> str:
     """Return a hand-written text file's text, or raise a ValueError of one line with its path."""
     try:
         data = read_regular(path, _MAX_TEXT_BYTES)
     except OSError as error:
-        reason = error.strerror or str(error)
-        right = _RIGHT.get(error.errno or 0, "add a readable file")
-        raise ValueError(f"{shown_path(path)}: {reason[:1].lower()}{reason[1:]}; {right}") from None
+        reason, right = error.strerror or str(error), _RIGHT.get(error.errno or 0)
+        problem = f"{reason[:1].lower()}{reason[1:]}; {right or 'add a readable file'}"
+        raise ValueError(f"{shown_path(Path(path))}: {problem}") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         where = f"byte {error.start}, {data[error.start : error.start + 1]!r},"
-        raise ValueError(f"{shown_path(path)}: {where} is not UTF-8; save it as UTF-8") from None
+        problem = f"{where} is not UTF-8; save it as UTF-8"
+        raise ValueError(f"{shown_path(Path(path))}: {problem}") from None
 
 
 def read_regular(path: Path | str, max_bytes: int, *, follow: bool = True) -> bytes:

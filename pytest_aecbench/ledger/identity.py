@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-__all__ = ["agent_identity", "agent_key", "digest_of", "final_attempts", "trial_key"]
+__all__ = ["AgentKeys", "agent_identity", "agent_key", "digest_of", "final_attempts", "trial_key"]
 
 
 class _Agent(Protocol):
@@ -56,6 +56,20 @@ def agent_identity(agent: _Agent) -> dict[str, object]:
 def agent_key(agent: _Agent) -> str:
     """Return the agent's identity in a form that can be a key."""
     return json.dumps(agent_identity(agent), sort_keys=True)
+
+
+class AgentKeys:
+    """The keys of agents, each worked out once although thousands of records share the agent."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[_Agent, str]] = {}
+
+    def __call__(self, agent: _Agent) -> str:
+        """Return what ``agent_key`` does."""
+        known = self._known.get(id(agent))
+        if known is None:  # with the agent itself, so that its id is not that of another later
+            known = self._known[id(agent)] = agent, agent_key(agent)
+        return known[1]
 
 
 def trial_key(task_digest: str, agent: _Agent, repetition: int, mounts: Iterable[str] = ()) -> str:

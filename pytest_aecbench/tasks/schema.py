@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from pytest_aecbench.documents.problems import dotted, load_toml, model_problems, shown
+from pytest_aecbench.tasks.plain import without_origin
 from pytest_aecbench.tasks.tools import BUILT_IN, TOOL_NAME
 from pytest_aecbench.text import did_you_mean, nearest
 
@@ -346,15 +347,9 @@ class ParsedConfig(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-# As the generator writes it: the last table, with plain values only.
-_GENERATION = re.compile(r'\[generation\]\n(?:[a-z_]+ = (?:"[^"\\\n]*"|-?[0-9]+)\n)+\Z')
-
-
 def parse_config(text: str) -> ParsedConfig:
     """Parse a ``task.toml``; each problem and warning is a line that starts with its key."""
-    # Without the table of its origin, a generated task has the same text as many others.
-    start = text.rfind("\n[generation]\n") + 1
-    return _parsed(text[:start] if start and _GENERATION.match(text, start) else text)
+    return _parsed(without_origin(text))
 
 
 @lru_cache(maxsize=2048)  # because every worker reads all tasks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import resource
 import secrets
@@ -19,9 +20,11 @@ from pytest_aecbench.backends import Limits, Mount, TrialHandle
 from pytest_aecbench.backends.docker.create import ContainerSpec
 from pytest_aecbench.backends.docker.engine import offers_gpus
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, TransferError
+from pytest_aecbench.testing import RunningSandbox
 from pytest_aecbench.testing.sandbox import launching
 from tests.conformance.conftest import BASE, LaunchTask, write_context
 from tests.conformance.runs import wait_until
+from tests.elsewhere import in_another_namespace, on_another_machine
 from tests.tasks import write_tree
 
 pytestmark = pytest.mark.needs("docker")
@@ -547,3 +550,42 @@ def test_only_what_dead_processes_left_is_reaped(
     assert not exists(engine, left)
     assert len(list((own_machine / "homes").iterdir())) == 1
     assert alive.output("echo alive") == "alive\n"
+
+
+REAP = """if True:
+    import json, sys
+    from pytest_aecbench.backends.docker import DockerBackend
+    backend = DockerBackend()
+    print(json.dumps([backend.reap(), backend.left_alone]))
+"""
+
+
+@pytest.mark.needs("machines")
+@pytest.mark.usefixtures("alone_on_engine")
+def test_a_live_container_is_left_alone_from_elsewhere_while_it_may_be_needed(
+    launch_task: LaunchTask, engine: Any, tmp_path: Path
+) -> None:
+    sandbox, overdue = launch_task(), launch_task(limits=Limits(lifetime_sec=-600))
+    name, other = (
+        engine.inspect_container(one.handle.handle_id)["Name"].lstrip("/")
+        for one in (sandbox, overdue)
+    )
+    wait_until(lambda: age(engine, overdue) > 1)
+    reap = (sys.executable, "-c", REAP)
+    removed, left_alone = reaped(in_another_namespace(*reap))
+    assert other in removed
+    assert name not in removed
+    assert name in left_alone
+    removed, left_alone = reaped(on_another_machine(tmp_path, *reap))
+    assert (name in removed, name in left_alone) == (False, True)
+    assert sandbox.output("echo alive") == "alive\n"
+
+
+def reaped(command: list[str]) -> list[list[str]]:
+    return list(json.loads(subprocess.check_output(command, text=True)))
+
+
+def age(engine: Any, sandbox: RunningSandbox) -> float:
+    """Return the seconds since a container was created, by this machine's clock."""
+    (found,) = engine.containers(all=True, filters={"id": sandbox.handle.handle_id})
+    return time.time() - float(found["Created"])

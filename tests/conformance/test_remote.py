@@ -158,16 +158,24 @@ def test_only_what_dead_runs_left_is_reaped(
     )
     dead = subprocess.check_output([sys.executable, "-c", program])
     vendor.labels["dead"] = {**ours, **json.loads(dead)}
-    vendor.labels["elsewhere"] = {**ours, "aecbench.host": "another"}
+    vendor.labels["elsewhere"] = {**ours, "aecbench.boot": "another"}
     vendor.labels["elsewhere, long ago"] = {
-        **ours, "aecbench.host": "another", "aecbench.expires": "1"
+        **ours, "aecbench.boot": "another", "aecbench.expires": "1"
     }  # fmt: skip
+    vendor.labels["older version"] = {
+        name: label
+        for name, label in {**ours, "aecbench.pid": "0"}.items()
+        if name not in ("aecbench.machine", "aecbench.namespace")
+    }
     vendor.labels["another's"] = {"name": "theirs"}
     assert Owner.from_labels(ours) == Owner.current()
     assert backend.reap(dry_run=True) == ["dead", "elsewhere, long ago"]
-    assert len(vendor.labels) == 5
+    assert len(vendor.labels) == 6
+    assert backend.left_alone == ["elsewhere", "older version"]
     assert backend.reap() == ["dead", "elsewhere, long ago"]
-    assert set(vendor.labels) == {sandbox.handle.handle_id, "elsewhere", "another's"}
+    assert set(vendor.labels) == {
+        sandbox.handle.handle_id, "elsewhere", "older version", "another's"
+    }  # fmt: skip
 
 
 def test_the_images_directory_user_and_variables_are_those_of_its_commands(

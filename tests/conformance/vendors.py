@@ -32,6 +32,7 @@ from pytest_aecbench.testing import BackendConformance, RunningSandbox, hostilit
 from pytest_aecbench.testing.sandbox import Launch
 from tests.conformance.disks import on_small_disk
 from tests.costs import at_night
+from tests.elsewhere import on_another_machine
 from tests.project import Project
 from tests.standins.executor import Executor
 from tests.standins.server import Fault
@@ -427,6 +428,22 @@ class VendorFaults:
         assert backend.reap() == [left]
         assert set(server.sandboxes) == {sandbox.handle.handle_id}
 
+    @pytest.mark.needs("machines")
+    def test_a_live_sandbox_is_left_alone_from_elsewhere(
+        self, sandbox: RunningSandbox, server: StandIn, tmp_path: Path
+    ) -> None:
+        program = """if True:
+            import json, sys
+            from pytest_aecbench.backends import make_backend
+            backend = make_backend(sys.argv[1], "test")
+            print(json.dumps([backend.reap(), backend.left_alone]))
+        """
+        command = on_another_machine(tmp_path, sys.executable, "-c", program, self.name)
+        shown = subprocess.check_output(command, text=True)
+        assert json.loads(shown) == [[], [sandbox.handle.handle_id]]
+        assert set(server.sandboxes) == {sandbox.handle.handle_id}
+        assert sandbox.output("echo alive") == "alive\n"
+
     # Whole runs
 
     def test_the_same_trials_have_the_same_rewards(self, project: Project, server: StandIn) -> None:
@@ -455,7 +472,7 @@ class VendorFaults:
         monkeypatch.delenv(variable)
         missing = self.run_pytest(project)
         assert missing.returncode == pytest.ExitCode.USAGE_ERROR, missing.stdout
-        assert f"{variable}: is not set" in missing.stderr
+        assert f"{variable} is not set" in missing.stderr
         assert server.called(server.CREATE) == []
 
     def test_ctrl_c_leaves_no_sandbox(self, project: Project, server: StandIn) -> None:

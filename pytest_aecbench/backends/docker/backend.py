@@ -109,6 +109,8 @@ class DockerBackend:
         mounts: Sequence[Mount] = (),
     ) -> None:
         all_labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
+        self._run_id = run_id
+        self.left_alone: list[str] = []  # by the last ``reap``
         self._keep_all = keep_all
         self._starter = Starter(lambda: self._api, all_labels, tuple(mounts))
         self._builder = Builder(lambda: self._api, force=force_build, run_id=run_id)
@@ -416,4 +418,7 @@ class DockerBackend:
         """Remove the containers and files that dead runs left; return the containers' names."""
         for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
-        return reap(self._api, self._impatient, dry_run=dry_run)
+        removed, self.left_alone = reap(
+            self._api, self._impatient, dry_run=dry_run, run_id=self._run_id
+        )
+        return removed

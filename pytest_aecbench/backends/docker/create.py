@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +15,14 @@ from docker.types import Mount as Bind
 
 from pytest_aecbench.backends.docker.compose_file import MAIN
 from pytest_aecbench.backends.docker.engine import can_limit_storage, translated
+from pytest_aecbench.backends.docker.kill import LIFETIME_LABEL
 from pytest_aecbench.backends.docker.reap import PROJECT_LABEL, containers_of
 from pytest_aecbench.backends.docker.scripts import KEEP_ALIVE
 from pytest_aecbench.backends.shared.archives import ArchiveWriter
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import LaunchError, TransferError
-from pytest_aecbench.host.owner import EXPIRES_LABEL, LABEL_PREFIX, Owner
+from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ContainerSpec", "Starter", "fill"]
 
 _PIDS = 2048
-_EXPIRY_MARGIN_SEC = 600
+_LIFETIME_MARGIN_SEC = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,7 @@ class Starter:
     def _labels_of(self, spec: ContainerSpec) -> dict[str, str]:
         labels = {**self._labels, **Owner.current().labels(), f"{LABEL_PREFIX}trial": spec.trial}
         if spec.limits.lifetime_sec is not None:
-            expires = time.time() + spec.limits.lifetime_sec + _EXPIRY_MARGIN_SEC
-            labels[EXPIRES_LABEL] = str(int(expires))
+            labels[LIFETIME_LABEL] = str(int(spec.limits.lifetime_sec + _LIFETIME_MARGIN_SEC))
         return labels
 
 

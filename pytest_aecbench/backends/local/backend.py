@@ -33,7 +33,7 @@ from pytest_aecbench.backends.shared.launch import check_workspace, missing_imag
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
-from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
+from pytest_aecbench.host.homes import find_homes, keep, remove_tree
 from pytest_aecbench.host.repositories import repositories
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
@@ -87,6 +87,7 @@ class LocalBackend:
         self._last: dict[str, BackendExecutionRequest] = {}  # the last request of each sandbox
         self._kept: set[str] = set()
         self._lock = threading.Lock()
+        self.left_alone: list[str] = []  # by the last ``reap``
 
     @classmethod
     def from_settings(cls, settings: Settings) -> LocalBackend:
@@ -242,7 +243,8 @@ class LocalBackend:
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Return the sandbox's own directories, without entries that are unsafe to read."""
         sandbox, _, workspace_dir = self._running[handle.handle_id]
-        logs = sandbox.layout.home / "logs"
+        sandbox.check_directories()
+        logs = sandbox.layout.logs
         skipped = [f"workspace/{what}" for what in tidy(sandbox.layout.workspace)]
         skipped += [f"logs/{what}" for what in tidy(logs)]
         return CollectedArtifacts(workspace_dir, logs, tuple(skipped))
@@ -275,7 +277,9 @@ class LocalBackend:
         running = self._running.get(handle.handle_id)
         if running is not None:
             running.sandbox.close()
-            if handle.handle_id not in self._kept:
+            if handle.handle_id in self._kept:
+                running.sandbox.layout.held.release()
+            else:
                 running.sandbox.layout.remove()
             self._running.pop(handle.handle_id, None)
             self._last.pop(handle.handle_id, None)
@@ -290,11 +294,12 @@ class LocalBackend:
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the sandboxes of dead runs with all their processes; return their names."""
-        homes = abandoned_homes(self.name)
-        for home in [] if dry_run else homes:
+        homes = find_homes(self.name)
+        self.left_alone = [home.name for home in homes.out_of_sight]
+        for home in [] if dry_run else homes.abandoned:
             kill_marked(home.name)
             remove_tree(home)
-        return [home.name for home in homes]
+        return [home.name for home in homes.abandoned]
 
 
 def _with_repositories(paths: Iterable[Path]) -> tuple[Path, ...]:

@@ -32,7 +32,13 @@ from pytest_aecbench.backends.shared.paths import WORKSPACE, absolute
 from pytest_aecbench.backends.shared.placing import place
 from pytest_aecbench.backends.shared.processes import run
 from pytest_aecbench.backends.shared.shell import bash_arguments, find_tool, resolve_user, tool_env
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
+from pytest_aecbench.errors import (
+    BackendError,
+    BackendLost,
+    LaunchError,
+    SandboxGone,
+    TransferError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,6 +121,14 @@ class NamespaceSandbox:
         """Raise SandboxGone if its first process has ended."""
         if not self._first.is_alive(patience_sec):
             raise SandboxGone("local: the sandbox has died; its first process is gone")
+
+    def check_directories(self) -> None:
+        """Raise BackendLost if a directory was removed on the host, which no command in it can."""
+        for path in self.layout.held.removed():
+            raise BackendLost(
+                f"{path}: was removed on the host while the trial ran; "
+                "leave the files of running trials alone"
+            )
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run the command with exactly the request's environment."""

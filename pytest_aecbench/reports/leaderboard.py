@@ -124,7 +124,7 @@ def leaderboard(
         experiments[name].add(record.experiment_id)
     # A record is let go when its result is made: a hundred thousand of both take much memory.
     queue = deque(counted)
-    del records, asked, counted, record
+    del records, asked, counted
     results = list(_results(queue, names))
     by_agent: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in final_results(results):

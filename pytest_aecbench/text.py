@@ -30,7 +30,8 @@ def counted(n: int, noun: str, of: int | None = None) -> str:
     """Return a number of things, and of how many if it is not all of them."""
     total = n if of is None else of
     part = f"{n} of " if total != n else ""
-    return f"{part}{total} {noun}{'' if total == 1 else 's'}"
+    plural = f"{noun}es" if noun.endswith("x") else f"{noun}s"
+    return f"{part}{total} {noun if total == 1 else plural}"
 
 
 def is_utf8(name: str) -> bool:

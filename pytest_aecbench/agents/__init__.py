@@ -81,7 +81,8 @@ class AgentContext:
     """The means that a trial gives its agent, besides the task and the sandbox.
 
     ``meter`` counts the cost of calls to models. ``cache_dir`` keeps the replies of models
-    (``--aec-cache-calls``), apart for each repetition.
+    (``--aec-cache-calls``), apart for each repetition. ``files`` is a directory with the trial's
+    own copies of the files that the agent brings.
     """
 
     trajectory: Trajectory
@@ -89,6 +90,7 @@ class AgentContext:
     repetition: int = 1
     cache_dir: Path | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
+    files: Path | None = None
 
 
 def context_of(sandbox: Sandbox) -> AgentContext:

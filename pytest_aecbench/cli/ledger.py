@@ -190,7 +190,7 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
     ]
     if not prefix or not found:
         raise SettingsError(
-            f"TRIAL: {prefix!r} is not a trial in {shown_path(root)}; "
+            f"TRIAL: trial {prefix!r} not found in {shown_path(root)}; "
             "'aec-bench ledger list --trials' lists them"
         )
     if len(found) > 1:

@@ -12,7 +12,7 @@ import typer
 from pytest_aecbench.cli.console import AsJson, check_choices, print_json, print_table
 from pytest_aecbench.cli.filters import Filters, with_filters
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.text import printable
+from pytest_aecbench.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,6 +95,9 @@ def rank_agents(
         ),
     ] = None,
     holdout: Holdout = False,
+    mounted: Annotated[
+        bool, typer.Option("--mounted", help="Also count trials that ran with --aec-mount.")
+    ] = False,
     output_format: Annotated[
         str, typer.Option("--format", help="table, markdown, json or csv.")
     ] = "table",
@@ -113,7 +116,7 @@ def rank_agents(
     check_choices(by or (), tuple(_GROUPS), "--by")
     if k is not None and k < 1:
         raise SettingsError(f"--k: {k!r} is not valid; use a whole number from 1")
-    board = leaderboard(filters.entries(), holdout=holdout, k=k)
+    board = leaderboard(filters.entries(), holdout=holdout, mounted=mounted, k=k)
     groups = sorted(set(by or ()))
     if as_json or output_format == "json":
         print_json(_board_data(board, groups))
@@ -146,6 +149,8 @@ def _board_notes(board: Leaderboard, shown: Callable[[str], str]) -> Iterator[st
     yield from _set_aside_notes(board.set_aside)
     if board.held_out:
         yield f"not counted: {board.held_out} of held-out tasks; --holdout counts them"
+    if board.mounted:
+        yield f"not counted: {board.mounted} with --aec-mount; --mounted counts them"
 
 
 def _board_head(board: Leaderboard) -> tuple[str, ...]:
@@ -161,7 +166,7 @@ def _board_cells(board: Leaderboard, row: Row) -> tuple[str, ...]:
 
     at_k = number_text(row.pass_at_k)
     if 0 < row.pass_k_tasks < board.tasks:
-        at_k += f" ({row.pass_k_tasks} of {board.tasks} tasks)"
+        at_k += f" ({row.pass_k_tasks} of {counted(board.tasks, 'task')})"
     return (
         row.agent,
         f"{row.summary.overall.tasks_scored} of {board.tasks}",
@@ -246,6 +251,7 @@ def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
         ],
         "set_aside": board.set_aside,
         "held_out": board.held_out,
+        "mounted": board.mounted,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import tempfile
 from contextlib import contextmanager, suppress
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "copy_file",
+    "copy_with_holes",
     "files_below",
     "open_regular",
     "read_regular",
@@ -28,6 +31,7 @@ __all__ = [
 ]
 
 _MAX_TEXT_BYTES = 1 << 20  # larger files are not hand-written
+_BLOCK = 256 * 1024
 _RIGHT = {errno.EINVAL: "put a text file there", errno.EFBIG: "make it shorter"}
 
 
@@ -130,6 +134,24 @@ def whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def copy_with_holes(reader: IO[bytes], writer: IO[bytes]) -> None:
+    """Copy the rest of a file; blocks of nothing but zeros take no room in the copy."""
+    empty = bytes(_BLOCK)
+    while block := reader.read(_BLOCK):
+        if block == empty[: len(block)]:
+            writer.seek(len(block), os.SEEK_CUR)
+        else:
+            writer.write(block)
+    writer.truncate()
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copy a file with its mode and times; blocks of nothing but zeros take no room."""
+    with open(source, "rb") as reader, open(target, "wb") as writer:  # noqa: PTH123  (of copytree)
+        copy_with_holes(reader, writer)
+    shutil.copystat(source, target)
 
 
 def files_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, int]]:

@@ -61,6 +61,7 @@ class EntryEnvironment(NamedTuple):
     """As a record's ``environment``."""
 
     backend: str
+    mounts: tuple[str, ...]
 
 
 class EntryFailure(NamedTuple):
@@ -94,8 +95,15 @@ class EntryOutcome(NamedTuple):
     """As a record's ``agent_result``."""
 
     status: str
+    returncode: int | None
     end: str | None
     turns: int | None
+
+
+class EntryOutputs(NamedTuple):
+    """As a record's ``outputs``."""
+
+    written: bool | None
 
 
 class EntryCost(NamedTuple):
@@ -152,6 +160,7 @@ class Entry:
     environment: EntryEnvironment
     evaluation: EntryEvaluation
     agent_result: EntryOutcome | None
+    outputs: EntryOutputs
     timing: EntryTiming
     cost: EntryCost
     completeness: str
@@ -203,11 +212,14 @@ def pack(record: TrialRecord) -> Packed:
             record.run_id,
             dataset and _DATASET(dataset),
             record.environment.backend,
+            record.environment.mounts,
             evaluation.threshold,
             evaluation.validity,
             evaluation.error and evaluation.error.cause,
             outcome and outcome.status,
+            outcome and outcome.returncode,
             outcome and outcome.end,
+            record.outputs.written,
             record.completeness,
         ),
     )
@@ -225,21 +237,26 @@ class _Shared(NamedTuple):
     validity: str
     error: EntryFailure | None
     status: str | None
+    returncode: int | None
     end: str | None
+    outputs: EntryOutputs
     completeness: str
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> _Shared:
-        run_id, dataset, backend, threshold, validity, cause, status, end, completeness = values
+        run_id, dataset, backend, mounts, threshold, validity, cause, *rest = values
+        status, returncode, end, written, completeness = rest
         return cls(
             run_id,
             EntryDataset(*dataset) if dataset else None,
-            EntryEnvironment(backend),
+            EntryEnvironment(backend, tuple(mounts)),
             threshold,
             validity,
             None if cause is None else EntryFailure(cause),
             status,
+            returncode,
             end,
+            EntryOutputs(written),
             completeness,
         )
 
@@ -271,7 +288,11 @@ class Parts:
         """Make one entry; ``own`` are the values of that JSON, the others numbers of parts."""
         key, repetition, attempt, reward, started, finished, wait, turns, evaluated, *cost = own
         common = self._part(_Shared, shared, _Shared.of)
-        status = common.status
+        outcome = (
+            None
+            if common.status is None
+            else EntryOutcome(common.status, common.returncode, common.end, turns)
+        )
         return Entry(
             self._one(experiment_id),
             trial_id,
@@ -285,7 +306,8 @@ class Parts:
             EntryEvaluated(*evaluated) if evaluated else None,
             common.environment,
             self._one(EntryEvaluation(reward, common.threshold, common.validity, common.error)),
-            None if status is None else self._one(EntryOutcome(status, common.end, turns)),
+            self._one(outcome),
+            common.outputs,
             EntryTiming(started, finished, wait),
             EntryCost(*cost),
             common.completeness,

@@ -72,10 +72,13 @@ class AgentKeys:
         return known[1]
 
 
-def trial_key(task_digest: str, agent: _Agent, repetition: int) -> str:
-    """Return what identifies a trial wherever and whenever it runs."""
+def trial_key(task_digest: str, agent: _Agent, repetition: int, mounts: Iterable[str] = ()) -> str:
+    """Return what identifies a trial wherever and whenever it runs.
+
+    With mounts, it is another trial than without.
+    """
     digest = hashlib.sha256()
-    for part in (task_digest, agent_key(agent), str(repetition)):
+    for part in (task_digest, agent_key(agent), str(repetition), *mounts):
         data = part.encode()
         digest.update(len(data).to_bytes(8, "big") + data)
     return digest.hexdigest()

@@ -114,6 +114,13 @@ class Ledger:
             )
         return []
 
+    def has_trials(self, experiment_id: str) -> bool:
+        """Return whether an experiment has records, or notes of trials that died."""
+        directory = self.root / experiment_id
+        with _one_line(directory, "read"), contextlib.suppress(FileNotFoundError):
+            return any(path.suffix in (".json", ".running") for path in directory.iterdir())
+        return False
+
     def load(self, experiment_id: str | None = None) -> Loaded:
         """Read one experiment, or all; an experiment that is not there has no records."""
         loaded = Loaded([], [])

@@ -86,6 +86,7 @@ class Leaderboard:
     k: int
     set_aside: Mapping[str, int]
     held_out: int
+    mounted: int
 
 
 def newest_versions(
@@ -108,13 +109,20 @@ def newest_versions(
 
 
 def leaderboard(
-    records: Iterable[RecordedT], *, holdout: bool = False, k: int | None = None
+    records: Iterable[RecordedT],
+    *,
+    holdout: bool = False,
+    mounted: bool = False,
+    k: int | None = None,
 ) -> Leaderboard:
     """Rank the agents by their mean reward on public tasks, or with ``holdout`` on all.
 
-    Without ``k``, pass@k is for as many trials as every agent has of each task that it attempted.
+    Trials whose sandboxes saw files of the host count only with ``mounted``. Without ``k``, pass@k
+    is for as many trials as every agent has of each task that it attempted.
     """
-    records = list(records)
+    every = list(records)
+    records = [record for record in every if mounted or not record.environment.mounts]
+    left_out = len(every) - len(records)
     asked = [record for record in records if holdout or record.task.visibility == "public"]
     held_out = len(records) - len(asked)
     counted, set_aside = newest_versions(latest_verdicts(asked))
@@ -124,7 +132,7 @@ def leaderboard(
         experiments[name].add(record.experiment_id)
     # A record is let go when its result is made: a hundred thousand of both take much memory.
     queue = deque(counted)
-    del records, asked, counted
+    del every, records, asked, counted
     results = list(_results(queue, names))
     by_agent: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in final_results(results):
@@ -147,7 +155,7 @@ def leaderboard(
     ]
     rows.sort(key=lambda row: not row.complete)
     pairs = _pairs([(row.agent, scores[row.agent]) for row in rows])
-    return Leaderboard(tuple(rows), tuple(pairs), tasks, k, set_aside, held_out)
+    return Leaderboard(tuple(rows), tuple(pairs), tasks, k, set_aside, held_out, left_out)
 
 
 def _missing(overall: Group, tasks: int) -> float:

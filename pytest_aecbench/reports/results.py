@@ -85,10 +85,17 @@ class TrialResult:
 _ENDS = {"failed": "exited non-zero", "limit_reached": "limit", "timed_out": "timed out"}
 
 
+_NOT_FOUND = 127  # what a shell exits with for a program that it does not find
+
+
 def _bad_end(record: Recorded) -> str | None:
     result = record.agent_result
-    if not record.scored or result is None or result.status not in _ENDS:
+    if not record.scored or result is None:
         return None
+    if result.status not in _ENDS:
+        return "wrote no output" if record.outputs.written is False else None
+    if result.returncode == _NOT_FOUND:
+        return "program not found"
     return result.end.replace("_", " ") if result.end else _ENDS[result.status]
 
 

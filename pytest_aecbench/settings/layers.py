@@ -75,8 +75,16 @@ def experiment_layer(path: Path) -> Layer:
         if name := agent.pop("system_prompt_file", None):
             key = f"{where}: agents.{index}.system_prompt_file"
             agent["system_prompt"] = _prompt(path.parent / name, key)
+        if files := agent.get("files"):
+            agent["files"] = [_beside(path.parent, name) for name in files]
         _read_script(agent.get("parameters") or {}, path.parent, f"{where}: agents.{index}")
     return _layer(data, _EXPERIMENT_KEYS, where)
+
+
+def _beside(directory: Path, name: str) -> str:
+    """Return the path of a file beside the experiment; else the name, for the project's root."""
+    found = directory / Path(name).expanduser()
+    return str(found.absolute()) if found.exists() else name
 
 
 def _read_script(parameters: dict[str, Any], directory: Path, where: str) -> None:

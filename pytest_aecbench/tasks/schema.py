@@ -248,6 +248,7 @@ class EnvironmentConfig(_Table):
     cpus: Annotated[float | None, Field(gt=0, le=1e6, description="a number above 0")] = None
     memory_mb: _Megabytes = None
     storage_mb: _Megabytes = None
+    gpus: Annotated[int, Field(ge=0, le=1024, description="a whole number from 0 to 1024")] = 0
     allow_internet: Annotated[bool, Field(description="true or false")] = True
     network_mode: Literal["public", "no-network"] | None = None
     os: Literal["linux"] = "linux"
@@ -323,7 +324,6 @@ _NO_EFFECT = {
     "agent.allowed_hosts",
     "agent.network_mode",
     "artifacts",
-    "environment.gpus",
     "environment.skills_dir",
     "environment.tpu",
     "verifier.allowed_hosts",

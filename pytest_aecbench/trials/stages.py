@@ -32,6 +32,7 @@ from pytest_aecbench.errors import (
     SandboxBroken,
     TransferError,
 )
+from pytest_aecbench.host.files import copy_file
 from pytest_aecbench.providers.calls import Meter
 from pytest_aecbench.tasks.layering import write_layered
 from pytest_aecbench.trials.record import note_cost
@@ -57,6 +58,7 @@ __all__ = [
     "transferring",
 ]
 
+_AGENT_FILES = "agent-files"
 # Errors of the infrastructure, whatever an agent did.
 BACKENDS_OWN = (BackendLost, BuildError, LaunchError)
 
@@ -80,6 +82,7 @@ def launch(
         cpus=settings.cpus or config.cpus,
         memory_mb=settings.memory_mb or config.memory_mb,
         storage_mb=config.storage_mb,
+        gpus=config.gpus,
         network=config.allow_internet if network is None else network,
         lifetime_sec=trial.lifetime_sec,
     )
@@ -139,7 +142,7 @@ def attempt(
     """Let the agent work; ``follow`` gets the entries of its trajectory as they happen."""
     sandbox.user = trial.task.config.agent.user
     phase = "agent" if trial.evaluates is None else "launch"
-    with evidence_kept(trial, sandbox), trial.timed(phase):
+    with evidence_kept(trial, sandbox), trial.timed(phase), _files_staged(trial):
         limits = AgentLimits.of(trial.agent.parameters, trial.agent_timeout_sec)
         sandbox.context = context = _agent_context(trial, follow)
         echo = sandbox.echo
@@ -202,6 +205,22 @@ def _end_trajectory(trial: Trial, trajectory: Trajectory) -> None:
         trial.warnings.append(str(error))
 
 
+@contextmanager
+def _files_staged(trial: Trial) -> Iterator[None]:
+    """Copy the files that the agent brings beside the trial's own, while it works."""
+    if not trial.agent.files or trial.evaluates is not None:
+        yield
+        return
+    from pytest_aecbench.agents.files import stage_files
+
+    with transferring(trial.directory):
+        stage_files(trial.agent, trial.directory / _AGENT_FILES)
+    try:
+        yield
+    finally:
+        shutil.rmtree(trial.directory / _AGENT_FILES, ignore_errors=True)
+
+
 def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None) -> AgentContext:
     """Return what the trial gives its agent besides the task and the sandbox."""
     settings = trial.settings
@@ -211,6 +230,7 @@ def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None
         repetition=trial.repetition,
         cache_dir=settings.cache_calls,
         prices=settings.prices,
+        files=trial.directory / _AGENT_FILES if trial.agent.files else None,
     )
 
 
@@ -247,7 +267,7 @@ def replace_tree(source: Path, target: Path) -> None:
     if source == target:
         return
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, symlinks=True)
+    shutil.copytree(source, target, symlinks=True, copy_function=copy_file)
 
 
 @contextmanager

@@ -60,6 +60,7 @@ def _runs(*argv: str) -> bool:
 
 
 AVAILABLE: dict[str, Callable[[], bool]] = {
+    "browser": lambda: find_spec("playwright") is not None and shutil.which("chromium") is not None,
     "bubblewrap": lambda: shutil.which("bwrap") is not None,
     "buildx": lambda: _runs("docker", "buildx", "version"),
     "compose": lambda: _runs("docker", "compose", "version"),

@@ -12,6 +12,7 @@ from pytest_aecbench.cli import (
     dataset,
     difficulty,
     generate,
+    html,
     init,
     ledger,
     power,
@@ -60,6 +61,7 @@ app.add_typer(generate.app, name="generate")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(ledger.app, name="ledger")
 report.app.command()(difficulty.difficulty)
+report.app.command()(html.html)
 report.app.command()(power.power)
 report.app.command()(saturation)
 app.add_typer(report.app, name="report")

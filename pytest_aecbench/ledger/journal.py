@@ -33,13 +33,16 @@ _TORN_SEC = 3600.0
 
 
 class Attempt(NamedTuple):
-    """An attempt under way, as others see it."""
+    """An attempt under way, as others see it; ``owner`` is the process that makes it."""
 
     task_id: str
     agent: str
     repetition: int
     started_at: datetime
     phase: str
+    trial_id: str
+    run_id: str
+    owner: Owner
 
 
 def begin(ledger_root: Path, record: TrialRecord) -> None:
@@ -81,28 +84,36 @@ def end(ledger_root: Path, experiment_id: str, trial_id: str) -> None:
     _remove(_note(ledger_root, experiment_id, trial_id))
 
 
-def attempts(ledger_root: Path, experiment_id: str, run_id: str) -> list[Attempt]:
-    """Return the attempts that a run has under way, the oldest first."""
+def attempts(ledger_root: Path, experiment_id: str, run_id: str | None = None) -> list[Attempt]:
+    """Return the attempts that an experiment, or one run of it, has under way, the oldest first.
+
+    The owner of an attempt may be dead, if no later run has turned its note into a record.
+    """
     found = []
     with suppress(OSError):
         for entry in os.scandir(ledger_root / experiment_id):
             if not entry.name.endswith(_SUFFIX):
                 continue
-            with suppress(OSError, ValueError, LookupError):  # being written, or gone by now
-                _, data, *lines = read_regular(entry.path, _MAX_NOTE_BYTES).splitlines()
-                record = json.loads(data)
-                if record["run_id"] == run_id:
-                    found.append(_attempt(record, _phase(lines)))
-    return sorted(found, key=lambda attempt: attempt.started_at)
+            # Being written, or gone by now, or not a note at all.
+            with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+                labels, data, *lines = read_regular(entry.path, _MAX_NOTE_BYTES).splitlines()
+                owner = Owner.from_labels(json.loads(labels))
+                if owner is not None:
+                    found.append(_attempt(json.loads(data), _phase(lines), owner))
+    asked = (attempt for attempt in found if run_id is None or attempt.run_id == run_id)
+    return sorted(asked, key=lambda attempt: (attempt.started_at, attempt.trial_id))
 
 
-def _attempt(record: dict[str, Any], phase: str) -> Attempt:
+def _attempt(record: dict[str, Any], phase: str, owner: Owner) -> Attempt:
     return Attempt(
         task_id=record["task"]["task_id"],
         agent=record["agent"]["name"],
         repetition=record["repetition"],
         started_at=datetime.fromisoformat(record["timing"]["started_at"].replace("Z", "+00:00")),
         phase=phase,
+        trial_id=record["trial_id"],
+        run_id=record["run_id"],
+        owner=owner,
     )
 
 

@@ -230,6 +230,7 @@ class Timing(_Part):
     """When the attempt ran, and the seconds each phase took; None where it did not happen.
 
     ``model_wait`` is the part of ``agent`` that was spent on the limits of a model's provider.
+    ``starts`` has when each phase first began, in seconds since ``started_at``.
     """
 
     started_at: _Time
@@ -242,6 +243,7 @@ class Timing(_Part):
     verify: _Seconds | None = None
     collect: _Seconds | None = None
     teardown: _Seconds | None = None
+    starts: dict[str, _Seconds] = {}
 
     @property
     def spent_sec(self) -> float:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.trials.trial import Trial
 
 
-_BUILD_SEC = pytest.StashKey[float]()
+_BUILD = pytest.StashKey[tuple[float, float]]()  # when it began, and how long it took
 _AGENT_IMAGES: pytest.StashKey[dict[Installation, str]] = pytest.StashKey()
 
 
@@ -61,7 +61,7 @@ def aec_image(request: pytest.FixtureRequest, aec_backend: ComputeBackend, aec_t
     """The reference of the task's built environment; built once per task."""
     start = time.monotonic()
     image = aec_backend.build_environment(task_dir=aec_task.path)
-    request.node.stash[_BUILD_SEC] = time.monotonic() - start
+    request.node.stash[_BUILD] = start, time.monotonic() - start
     return image
 
 
@@ -137,10 +137,9 @@ def aec_sandbox(
     aec_trial.image = aec_image
     aec_trial.agent_image = None if aec_agent_image == aec_image else aec_agent_image
     task_file = request.node.parent
-    if _BUILD_SEC in task_file.stash:  # charged to the trial that it was built for
-        spent = aec_trial.timing.get("build", 0.0)
-        aec_trial.timing["build"] = spent + task_file.stash[_BUILD_SEC]
-        del task_file.stash[_BUILD_SEC]
+    if _BUILD in task_file.stash:  # charged to the trial that it was built for
+        aec_trial.charge("build", *task_file.stash[_BUILD])
+        del task_file.stash[_BUILD]
     with aec_trial.timed("launch"):
         stages.stage_inputs(aec_trial)
         sandbox = stages.launch(

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentPair",
+    "Counted",
     "Leaderboard",
     "Row",
+    "counted_attempts",
     "latest_verdicts",
     "leaderboard",
     "newest_versions",
+    "rank",
 ]
 
 
@@ -89,6 +92,22 @@ class Leaderboard:
     mounted: int
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The attempts that a leaderboard counts.
+
+    ``names`` is what agents are called, by their keys, and ``experiments`` how many each took part
+    in; ``set_aside``, ``held_out`` and ``mounted`` count the records that do not count.
+    """
+
+    results: tuple[TrialResult, ...]
+    names: Mapping[str, str]
+    experiments: Mapping[str, int]
+    set_aside: Mapping[str, int]
+    held_out: int
+    mounted: int
+
+
 def newest_versions(
     records: Iterable[RecordedT],
 ) -> tuple[list[RecordedT], dict[str, int]]:
@@ -120,6 +139,14 @@ def leaderboard(
     Trials whose sandboxes saw files of the host count only with ``mounted``. Without ``k``, pass@k
     is for as many trials as every agent has of each task that it attempted.
     """
+    found = counted_attempts(records, holdout=holdout, mounted=mounted)
+    return rank(found, k=k)
+
+
+def counted_attempts(
+    records: Iterable[RecordedT], *, holdout: bool = False, mounted: bool = False
+) -> Counted:
+    """Return the attempts that count on public tasks, or with ``holdout`` on all."""
     every = list(records)
     records = [record for record in every if mounted or not record.environment.mounts]
     left_out = len(every) - len(records)
@@ -127,13 +154,21 @@ def leaderboard(
     held_out = len(records) - len(asked)
     counted, set_aside = newest_versions(latest_verdicts(asked))
     names = _names(counted)
+    by_key = dict(zip(map(AgentKeys(), (record.agent for record in counted)), names, strict=True))
     experiments = defaultdict(set)
     for record, name in zip(counted, names, strict=True):
         experiments[name].add(record.experiment_id)
     # A record is let go when its result is made: a hundred thousand of both take much memory.
     queue = deque(counted)
     del every, records, asked, counted
-    results = list(_results(queue, names))
+    results = tuple(_results(queue, names))
+    taken = {name: len(found) for name, found in experiments.items()}
+    return Counted(results, by_key, taken, set_aside, held_out, left_out)
+
+
+def rank(counted: Counted, *, k: int | None = None) -> Leaderboard:
+    """Rank the agents of the attempts that count."""
+    results = counted.results
     by_agent: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in final_results(results):
         by_agent[trial.agent].append(trial)
@@ -145,7 +180,7 @@ def leaderboard(
     rows = [
         Row(
             summary.agent,
-            len(experiments[summary.agent]),
+            counted.experiments[summary.agent],
             pass_at_k_mean(scores[summary.agent].outcomes, k),
             scores[summary.agent].tasks_with(k),
             _missing(summary.overall, tasks),
@@ -155,7 +190,15 @@ def leaderboard(
     ]
     rows.sort(key=lambda row: not row.complete)
     pairs = _pairs([(row.agent, scores[row.agent]) for row in rows])
-    return Leaderboard(tuple(rows), tuple(pairs), tasks, k, set_aside, held_out, left_out)
+    return Leaderboard(
+        tuple(rows),
+        tuple(pairs),
+        tasks,
+        k,
+        counted.set_aside,
+        counted.held_out,
+        counted.mounted,
+    )
 
 
 def _missing(overall: Group, tasks: int) -> float:

@@ -75,6 +75,7 @@ class Settings:
     baseline: str | None
     fail_on_regression: bool
     summary_md: str | None
+    html: str | None
     progress_sec: float
     checks: tuple[str, ...]
     resume: bool

@@ -420,6 +420,14 @@ TABLE = (
         ini="string",
     ),
     Setting(
+        "html",
+        "write the experiment as one HTML file, with its trajectories and answers",
+        "text",
+        option="--aec-html",
+        metavar="FILE",
+        ini="string",
+    ),
+    Setting(
         "progress_sec",
         "seconds between progress lines where there is no terminal (default 60); 0 turns all "
         "progress off",

@@ -32,7 +32,8 @@ from pytest_aecbench.errors import (
     SandboxBroken,
     TransferError,
 )
-from pytest_aecbench.host.files import copy_file
+from pytest_aecbench.host.files import copy_file, whole
+from pytest_aecbench.ledger.instructions import instruction_file
 from pytest_aecbench.providers.calls import Meter
 from pytest_aecbench.tasks.layering import write_layered
 from pytest_aecbench.trials.record import note_cost
@@ -104,13 +105,27 @@ def stage_inputs(trial: Trial) -> None:
     check_space(trial.settings.jobs_root)
     with transferring(trial.directory):
         trial.workspace_dir.mkdir(parents=True)
-        if trial.evaluates is not None:
+        if trial.evaluates is None:
+            _keep_instruction(trial)
+        else:
             (trial.workspace_dir / MARKER).touch()
         if trial.task.tools:
             tools = trial.workspace_dir / "tools"
             tools.mkdir()
             for tool in trial.task.tools:
                 shutil.copy2(tool, tools)
+
+
+def _keep_instruction(trial: Trial) -> None:
+    """Keep the text that the agent is given, once for the experiment, free of secrets."""
+    path = instruction_file(
+        trial.settings.jobs_root, trial.settings.experiment_id, trial.instruction_sha256
+    )
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        text = trial.scrubber.text(trial.task.instruction)
+        with whole(path, durable=False) as file:
+            file.write(text.encode("utf-8", "replace"))
 
 
 def build_with_agent(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import uuid
@@ -52,6 +53,8 @@ class Trial:
     started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     phase: str = "build"
     timing: dict[str, float] = field(default_factory=dict)
+    starts: dict[str, float] = field(default_factory=dict)  # of phases, since ``created``
+    created: float = field(default_factory=time.monotonic)
     image: str | None = None
     agent_image: str | None = None  # where the agent is installed on top of the task's
     agent_result: AgentResult | None = None
@@ -178,8 +181,12 @@ class Trial:
         try:
             yield
         finally:
-            spent = time.monotonic() - start
-            self.timing[phase] = self.timing.get(phase, 0.0) + spent
+            self.charge(phase, start, time.monotonic() - start)
+
+    def charge(self, phase: str, start: float, spent_sec: float) -> None:
+        """Charge time to a phase that began at ``start`` of the monotonic clock."""
+        self.timing[phase] = self.timing.get(phase, 0.0) + spent_sec
+        self.starts[phase] = max(0.0, min(self.starts.get(phase, math.inf), start - self.created))
 
 
 def scrubber_of(settings: Settings, task: Task | None) -> Scrubber:

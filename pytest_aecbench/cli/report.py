@@ -105,7 +105,7 @@ def rank_agents(
 
     Example: aec-bench report leaderboard --by domain --format markdown
     """
-    from pytest_aecbench.reports.leaderboard import leaderboard
+    from pytest_aecbench.reports.leaderboard import counted_attempts, rank
     from pytest_aecbench.reports.markdown import code
     from pytest_aecbench.reports.rankings import GROUPS, board_notes
 
@@ -113,7 +113,8 @@ def rank_agents(
     check_choices(by or (), tuple(GROUPS), "--by")
     if k is not None and k < 1:
         raise SettingsError(f"--k: {k!r} is not valid; use a whole number from 1")
-    board = leaderboard(filters.entries(), holdout=holdout, mounted=mounted, k=k)
+    # Nothing else holds the entries, so that they can be let go while they are counted.
+    board = rank(counted_attempts(filters.entries(), holdout=holdout, mounted=mounted), k=k)
     groups = sorted(set(by or ()))
     if as_json or output_format == "json":
         print_json(_board_data(board, groups))

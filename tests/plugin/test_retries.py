@@ -182,7 +182,7 @@ DYING = """
 
 
 def test_a_trial_whose_worker_dies_is_tried_as_often_as_any_other(project: Project) -> None:
-    for name in ("once", "twice", "late"):
+    for name in ("once", "twice", "very-late"):
         project.task(f"civil/{name}")
     project.pytester.makepyfile(test_plain="def test_plain(): pass")
     project.pytester.makeconftest(DYING)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -63,6 +65,29 @@ def test_the_files_of_runs_attempts_and_sandboxes_are_heartbeats(tmp_path: Path)
     for path in files:
         long_ago(path)
     wait_until(lambda: all(heartbeat.silence(path) < 60 for path in files))
+
+
+@pytest.mark.usefixtures("fast")
+def test_files_out_of_reach_do_not_keep_others_from_being_touched(tmp_path: Path) -> None:
+    files = [long_ago(tmp_path / f"{n}") for n in range(10)]
+    for file in files:
+        heartbeat.beat(file / "below-a-file")
+        heartbeat.beat(file)
+    wait_until(lambda: all(heartbeat.silence(file) < 60 for file in files))
+
+
+def test_one_thread_touches_all_files_and_does_not_keep_the_process(tmp_path: Path) -> None:
+    code = """
+import sys, threading
+from pathlib import Path
+from pytest_aecbench.host.heartbeat import beat
+
+for name in sys.argv[1:]:
+    beat(Path(name))
+print(threading.active_count())
+"""
+    command = [sys.executable, "-c", code, *(str(long_ago(tmp_path / name)) for name in "abc")]
+    assert subprocess.check_output(command, text=True, timeout=60) == "2\n"
 
 
 def test_three_beats_come_before_anything_is_called_silent() -> None:

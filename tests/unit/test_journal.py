@@ -7,17 +7,20 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.host import heartbeat
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.ledger import journal
-from pytest_aecbench.ledger.record import Cost, Failure, TrialRecord
+from pytest_aecbench.ledger.record import Cost, Failure, Timing, TrialRecord
 from pytest_aecbench.ledger.store import Ledger
-from tests.unit.test_record import a_record, failed
+from tests.stopping import wait_until
+from tests.unit.test_record import STARTED, a_record, failed
 
 DEAD = replace(Owner.current(), started="1").labels()
 OUT_OF_SIGHT = replace(Owner.current(), namespace="1").labels()
@@ -188,6 +191,42 @@ def test_a_note_of_another_version_is_left_to_that_version(root: Path) -> None:
     assert note.exists()
 
 
+def test_nothing_that_is_no_dead_attempt_hides_one_that_is(root: Path) -> None:
+    ids = [f"{n}0000000-0000-4000-8000-000000000000" for n in range(8)]
+    records = [begun(root, trial_id=trial_id) for trial_id in ids]
+    notes = [note_of(root, record) for record in records]
+    notes[0].rename(notes[0].with_suffix(".tmp"))  # half-written
+    notes[1].unlink()
+    notes[1].mkdir()  # cannot be read
+    notes[2].write_bytes(b"\n")  # being written
+    notes[3].write_bytes(json.dumps(DEAD).encode())  # had not begun
+    Ledger(root).append(records[4])  # has its record; the next is alive
+    for note in (notes[4], *notes[6:]):
+        die(note)
+    assert [record.trial_id for record in journal.recover(root)] == ids[6:]
+
+
+def test_attempts_are_found_among_all_records_the_oldest_first(root: Path) -> None:
+    for n in range(20):
+        Ledger(root).append(a_record(warnings=(f"{n}",)))
+    for minute in (3, 1, 2):
+        started = STARTED + timedelta(minutes=minute)
+        begun(root, repetition=minute, timing=Timing(started_at=started, finished_at=started))
+    found = journal.attempts(root, "exp-1", "run-1")
+    assert [attempt.repetition for attempt in found] == [1, 2, 3]
+    assert found[0].started_at == STARTED + timedelta(minutes=1)
+
+
+def test_the_note_of_a_live_attempt_is_touched_again_and_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_SEC", 0.01)
+    monkeypatch.setattr(heartbeat, "_HEART", heartbeat._Heart())
+    note = note_of(root, begun(root))
+    age(note, HOUR)
+    wait_until(lambda: heartbeat.silence(note) < 60)
+
+
 def test_a_half_written_file_is_removed_when_it_is_old(root: Path) -> None:
     record = begun(root)
     half = root / record.experiment_id / ".0123456789abcdef.tmp"
@@ -241,6 +280,13 @@ def test_no_reader_finds_half_of_a_note(root: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Path, "replace", watched)
     begun(root)
     assert seen == [[]]
+
+
+def test_noting_a_phase_leaves_no_file_open(root: Path) -> None:
+    record = begun(root)
+    before = set(Path("/proc/self/fd").iterdir())
+    journal.enter(root, record.experiment_id, record.trial_id, "agent")
+    assert set(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_a_phase_of_an_attempt_whose_ledger_is_gone_is_not_noted(root: Path) -> None:

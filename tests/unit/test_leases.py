@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.errors import BackendError
-from pytest_aecbench.host import runs
+from pytest_aecbench.host import heartbeat, runs
 from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.host.runs import Lease
+from tests.stopping import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_machine")
 
@@ -94,3 +95,28 @@ def test_a_lease_that_cannot_be_written_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match=r"run\.json: cannot be written, .*; set TMPDIR"):
         runs.begin(Lease("run", tmp_path))
     assert [path.name for path in shared_directory("runs").iterdir()] == ["run.json"]
+
+
+def test_the_lease_of_a_live_run_is_touched_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_SEC", 0.01)
+    monkeypatch.setattr(heartbeat, "_HEART", heartbeat._Heart())
+    begin("alive", tmp_path)
+    age(lease_file("alive"), HOUR)
+    wait_until(lambda: heartbeat.silence(lease_file("alive")) < 60)
+
+
+def test_a_lease_that_another_process_removes_meanwhile_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin("ended", tmp_path)
+    unlink = Path.unlink
+
+    def twice(self: Path, missing_ok: bool = False) -> None:
+        unlink(self)
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", twice)
+    runs.end("ended")
+    assert not lease_file("ended").exists()

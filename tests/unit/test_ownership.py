@@ -10,12 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from pytest_aecbench.host import owner as owner_module
 from pytest_aecbench.host.owner import Owner, is_abandoned, is_out_of_sight
 from tests.elsewhere import in_another_namespace
+from tests.tasks import write_tree
 
 PRINT_LABELS = """
 import json
@@ -210,3 +213,84 @@ def test_an_owner_is_known_by_few_characters_too() -> None:
     assert not Owner.is_dead_by_its_short(replace(owner, started="1", namespace="1").short)
     assert not Owner.is_dead_by_its_short(replace(owner, started="1", namespace="").short)
     assert not Owner.is_dead_by_its_short("k3x9q2vd")
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory that owners take for /proc; it is yet to be made."""
+    fake = tmp_path / "proc"
+    monkeypatch.setattr(owner_module, "Path", lambda path: Path(path.replace("/proc", str(fake))))
+    forget_this_machine()
+    yield fake
+    forget_this_machine()
+
+
+def forget_this_machine() -> None:
+    for known in (owner_module._boot, owner_module._machine, owner_module._namespace):
+        known.cache_clear()
+
+
+def test_without_proc_the_system_s_own_programs_tell_who_is_alive(
+    proc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name, code in (
+        ("sysctl", '[ "$*" = "-n kern.bootsessionuuid" ] && echo the-boot'),
+        ("ps", f'[ "$*" = "-o lstart= -p {os.getpid()}" ] && echo "Wed 18 14:00 2026"'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{code}\n")
+        (tmp_path / name).chmod(0o755)
+    owner = Owner.current()
+    assert (owner.boot, owner.namespace) == ("the-boot", "only")
+    assert owner.started == "Wed 18 14:00 2026"
+    assert owner.is_in_sight()
+    assert not owner.is_dead()
+    assert replace(owner, started="Wed 18 13:00 2026").is_dead()
+    assert replace(owner, pid="999999999").is_dead()
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    forget_this_machine()
+    assert not Owner.current().is_in_sight()
+
+
+def test_a_proc_that_tells_nothing_of_this_process_shows_no_other(proc: Path) -> None:
+    proc.mkdir()
+    assert Owner.current().namespace == ""
+
+
+@pytest.mark.parametrize(("shown", "dead"), [(None, False), ("7 (a b) Z", True)])
+def test_a_process_of_another_user_is_dead_if_proc_shows_that_it_has_ended(
+    proc: Path, monkeypatch: pytest.MonkeyPatch, shown: str | None, dead: bool
+) -> None:
+    files = {
+        "sys/kernel/random/boot_id": "the-boot\n",
+        "self/status": f"Name:\tx\nNSpid:\t{os.getpid()}\n",
+        "self/stat": "1 (x) S",
+        "7/stat": shown and f"{shown} {'0 ' * 30}",
+    }
+    (write_tree(proc, files) / "self" / "ns").mkdir()
+    (proc / "self" / "ns" / "pid").symlink_to("pid:[42]")
+
+    def refuse(pid: int, number: int) -> None:
+        assert (pid, number) == (7, 0)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    other = replace(Owner.current(), pid="7")
+    assert (other.boot, other.namespace) == ("the-boot", "42")
+    assert other.is_dead() is dead
+
+
+@pytest.mark.parametrize(("text", "known"), [("0123abcd\n", True), ("\n", False), (None, False)])
+def test_a_machine_is_known_by_a_digest_of_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, known: bool
+) -> None:
+    write_tree(tmp_path, {"machine-id": text})
+    monkeypatch.setattr(
+        owner_module, "Path", lambda path: Path(path.replace("/etc", str(tmp_path)))
+    )
+    forget_this_machine()
+    try:
+        machine = Owner.current().machine
+    finally:
+        forget_this_machine()
+    assert machine == (sha256(b"aecbench\x000123abcd").hexdigest()[:16] if known else "")

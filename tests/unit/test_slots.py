@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from pytest_aecbench.host.files import shared_directory
-from pytest_aecbench.host.slots import lower, slot
+from pytest_aecbench.host.slots import cores, lower, slot
 
 pytestmark = pytest.mark.usefixtures("own_machine")
 
@@ -213,9 +214,15 @@ def test_an_heir_that_has_its_slot_is_not_an_heir_any_more() -> None:
 def test_a_slot_is_taken_without_a_claim_that_stays(tmp_path: Path) -> None:
     with slot("box", 1):
         assert not any(map(_is_locked, _slot_files("*.heir")))
-        with pytest.raises(TimeoutError), slot("box", 1, patience_sec=0.1):
+        with pytest.raises(TimeoutError) as raised, slot("box", 1, patience_sec=0.1):
             pass
         assert not any(map(_is_locked, _slot_files("*.heir"))), "who gave up is not an heir"
+        assert raised.tb  # refers to the claim, which is not unlocked just because it is forgotten
+
+
+def test_a_slot_that_has_an_heir_does_not_hide_one_that_is_free() -> None:
+    with FileLock(shared_directory("slots") / "box-1.heir"), slot("box", 2, patience_sec=0):
+        assert [path.name for path in _slot_files("*.slot")] == ["box-0.slot"]
 
 
 def test_a_run_begins_with_few_slots(clock: Clock) -> None:
@@ -235,5 +242,21 @@ def test_after_a_pause_a_run_begins_with_few_again(clock: Clock) -> None:
     clock.now += 500
     assert usable(32, first=10) == 32
     (limit,) = _slot_files("box.limit")
+    os.utime(limit, (clock.now - 500, clock.now - 500))
+    assert usable(32, first=10) == 32
+    assert time.time() - limit.stat().st_mtime < 60, "each use ends the pause"
     os.utime(limit, (clock.now - 601, clock.now - 601))
     assert usable(32, first=10) == 10
+
+
+def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        assert cores() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
+    assert cores() == os.cpu_count()
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert cores() == 1

@@ -6,6 +6,7 @@ import math
 import operator
 import random
 import statistics as stdlib
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -18,6 +19,8 @@ from pytest_aecbench.ledger.record import Cost, TaskIdentity, Timing
 from pytest_aecbench.reports.columns import bounds_text
 from pytest_aecbench.reports.results import TrialResult, final_results
 from pytest_aecbench.reports.statistics import (
+    Interval,
+    difference_interval,
     mean_interval,
     mean_interval_by_task,
     pass_at_k,
@@ -182,6 +185,16 @@ def test_the_standard_error_is_that_of_the_mean_over_tasks() -> None:
 def test_an_interval_of_changes_goes_from_minus_1_to_1() -> None:
     interval = mean_interval([0.0] * 14, -1.0, 1.0)
     assert (interval.low, interval.high) == pytest.approx((-0.2316, 0.2316), abs=5e-5)
+
+
+def test_the_bounds_of_a_difference_are_those_worked_out_by_hand() -> None:
+    # Right-angled triangles: sides of 0.3 and 0.4 below, 0.08 and 0.06 above.
+    one, other = Interval(0.6, 0.3, 0.68, 4, 0.03), Interval(0.2, 0.14, 0.6, 6, 0.04)
+    found = difference_interval(one, other)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.4, -0.1, 0.5))
+    assert (found.n, found.standard_error) == (10, 0.05)
+    single = replace(other, standard_error=None)
+    assert difference_interval(one, single).standard_error is None
 
 
 def test_no_values_have_no_mean() -> None:

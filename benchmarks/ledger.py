@@ -1,7 +1,8 @@
 """Time the ledger against the least that writing and reading the same bytes can cost.
 
 Run ``python benchmarks/ledger.py [--records N]``. The floors are measured in the same run: for
-writing, a plain open, write, fsync and rename; for reading, a plain open, read and ``json.loads``.
+writing, a plain open, write, fsync and rename; for reading, a plain open, read and ``json.loads``;
+for a command, a process that does the latter, and the command on an empty ledger.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -155,6 +159,44 @@ def measure(records: list[TrialRecord], root: Path) -> tuple[float, float, float
     return write_floor, write, read_floor, read
 
 
+READ = """
+import json, pathlib, sys
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*/*.json")):
+    json.loads(path.read_bytes())
+"""
+
+
+def cpu(root: Path, *command: str) -> tuple[float, float]:
+    """Return the seconds of processor time that a process takes, and the most MB that it needs."""
+    environ = {**os.environ, "XDG_CACHE_HOME": str(root / "cache")}
+    process = subprocess.Popen(
+        [sys.executable, *command], cwd=root, env=environ, stdout=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def measure_commands(root: Path) -> None:
+    """Print what commands cost the first time, when there is no index, and the second."""
+    floor, _ = cpu(root, "-c", READ, "ledger")
+    (root / "empty").mkdir()
+    print(f"reading the JSON in a process of its own: {floor:.2f} s of processor time")
+    for words in (("ledger", "list"), ("report", "leaderboard")):
+        command = ("-m", "pytest_aecbench", *words)
+        (root / "aec-bench.toml").write_text('[paths]\nledger = "empty"\n')
+        start, _ = cpu(root, *command)
+        (root / "aec-bench.toml").write_text('[paths]\nledger = "ledger"\n')
+        shutil.rmtree(root / "cache")
+        for time in ("first", "second"):
+            cost, megabytes = cpu(root, *command)
+            print(
+                f"aec-bench {' '.join(words)}, {time} time: {cost:.2f} s, {start:.2f} s on an empty"
+                f" ledger, the rest {(cost - start) / floor:.2f} of the JSON; {megabytes:.0f} MB"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time the ledger against plain files.")
     parser.add_argument("--records", type=int, default=10_000, metavar="N")
@@ -162,6 +204,7 @@ def main() -> None:
     records = [make_record(n) for n in range(number)]
     with tempfile.TemporaryDirectory() as root:
         write_floor, write, read_floor, read = measure(records, Path(root))
+        measure_commands(Path(root))
     print(f"{number} records of {len(records[0].to_json())} bytes")
     for verb, floor, ours in (("write", write_floor, write), ("read", read_floor, read)):
         print(f"{verb:5}  ledger {ours:7.2f} s  floor {floor:7.2f} s  ratio {ours / floor:.2f}")

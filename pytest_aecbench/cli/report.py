@@ -18,7 +18,7 @@ from pytest_aecbench.text import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.reports.leaderboard import Leaderboard, Row
     from pytest_aecbench.reports.summary import Group
 
@@ -33,9 +33,9 @@ Holdout = Annotated[bool, typer.Option("--holdout", help="Include held-out tasks
 ExperimentName = Annotated[str, typer.Argument(help="An experiment's id, or 'latest'.")]
 
 
-def records_of(experiment: str) -> list[TrialRecord]:
+def records_of(experiment: str) -> list[Entry]:
     """Return the records of an experiment, which has some."""
-    if records := Filters(experiment).load("EXPERIMENT"):
+    if records := Filters(experiment).entries("EXPERIMENT"):
         return records
     raise SettingsError(f"EXPERIMENT: {experiment!r} has no records; name one that has")
 
@@ -96,6 +96,9 @@ def rank_agents(
         ),
     ] = None,
     holdout: Holdout = False,
+    mounted: Annotated[
+        bool, typer.Option("--mounted", help="Also count trials that ran with --aec-mount.")
+    ] = False,
     output_format: Annotated[
         str, typer.Option("--format", help="table, markdown, json or csv.")
     ] = "table",
@@ -115,8 +118,7 @@ def rank_agents(
     check_choices(by or (), tuple(GROUPS), "--by")
     if k is not None and k < 1:
         raise SettingsError(f"--k: {k!r} is not valid; use a whole number from 1")
-    records = filters.load()
-    board = leaderboard(records, holdout=holdout, k=k)
+    board = leaderboard(filters.entries(), holdout=holdout, mounted=mounted, k=k)
     groups = sorted(set(by or ()))
     if as_json or output_format == "json":
         print_json(_board_data(board, groups))
@@ -215,6 +217,7 @@ def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
         ],
         "set_aside": board.set_aside,
         "held_out": board.held_out,
+        "mounted": board.mounted,
     }
 
 

@@ -139,6 +139,7 @@ class Environment(_Part):
     image: str | None = None
     agent_image: str | None = None
     platform: str | None = None
+    mounts: tuple[_Text, ...] = ()
 
 
 class Inputs(_Part):
@@ -160,10 +161,14 @@ class OutputFile(_Part):
 
 
 class Outputs(_Part):
-    """The files that were brought back; ``jobs_dir`` is relative to the project's root."""
+    """The files that were brought back; ``jobs_dir`` is relative to the project's root.
+
+    ``written`` says whether the output file was among them, where that is known.
+    """
 
     files: tuple[OutputFile, ...] = ()
     output_path: _Text | None = None
+    written: bool | None = None
     output_excerpt: _Text | None = None
     jobs_dir: _Text | None = None
 

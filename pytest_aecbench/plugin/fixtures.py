@@ -14,6 +14,7 @@ import pytest
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import TaskFile
 from pytest_aecbench.plugin.state import is_worker, settings_of
+from pytest_aecbench.plugin.unread import print_if_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +152,7 @@ def aec_sandbox(
     if request.config.getoption("capture") == "no" and not is_worker(request.config):
         from pytest_aecbench.backends.sandbox import Echo
 
-        sandbox.echo = Echo(aec_trial.scrubber, partial(print, end="", flush=True))
+        sandbox.echo = Echo(aec_trial.scrubber, partial(print_if_read, end=""))
     if notes := getattr(aec_backend, "notes", None):
         aec_trial.warnings.extend(notes(aec_agent_image))
     try:
@@ -207,6 +208,7 @@ def aec_finding(request: pytest.FixtureRequest, check: str) -> Finding | None:
     """The problems that a check found in its task; None when there are none."""
     from pytest_aecbench.checks import NotApplicableError
     from pytest_aecbench.checks.rehearsal import Rehearsal, run_check
+    from pytest_aecbench.errors import BuildError
 
     assert isinstance(request.node, SandboxItem)
     directory = request.node.path.parent
@@ -214,3 +216,7 @@ def aec_finding(request: pytest.FixtureRequest, check: str) -> Finding | None:
         return run_check(check, Rehearsal(directory, request.getfixturevalue))
     except NotApplicableError as error:
         pytest.skip(str(error))
+    except BuildError:
+        if "image" not in settings_of(request.config).checks:
+            raise
+        pytest.skip("the image cannot be built; check[image] says why")

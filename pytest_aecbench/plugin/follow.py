@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.plugin.state import is_worker, settings_of
+from pytest_aecbench.plugin.unread import print_if_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,6 @@ def follower(config: pytest.Config) -> Callable[[Entry], object] | None:
 
     def write(text: str) -> None:
         with capture.global_and_fixture_disabled():
-            print(text, flush=True)
+            print_if_read(text)
 
     return Follower(write, Style(terminal.fullwidth, terminal.hasmarkup))

@@ -15,6 +15,7 @@ from pytest_aecbench.reports.columns import (
     number_text,
 )
 from pytest_aecbench.reports.scores import MAX_MISSING, missing_text
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,6 +57,8 @@ def board_notes(board: Leaderboard, shown: Callable[[str], str]) -> Iterator[str
     yield from set_aside_notes(board.set_aside)
     if board.held_out:
         yield f"not counted: {board.held_out} of held-out tasks; --holdout counts them"
+    if board.mounted:
+        yield f"not counted: {board.mounted} with --aec-mount; --mounted counts them"
 
 
 def board_head(board: Leaderboard) -> tuple[str, ...]:
@@ -68,7 +71,7 @@ def board_cells(board: Leaderboard, row: Row) -> tuple[str, ...]:
     """Return an agent's row."""
     at_k = number_text(row.pass_at_k)
     if 0 < row.pass_k_tasks < board.tasks:
-        at_k += f" ({row.pass_k_tasks} of {board.tasks} tasks)"
+        at_k += f" ({row.pass_k_tasks} of {counted(board.tasks, 'task')})"
     return (
         row.agent,
         f"{row.summary.overall.tasks_scored} of {board.tasks}",

@@ -49,7 +49,7 @@ def _agent_lines(summary: AgentSummary) -> Iterator[str]:
         tasks = counted(summary.pass_k_tasks, "task", summary.overall.tasks)
         yield f"  pass@{k} {summary.pass_at_k:.2f}, pass^{k} {summary.pass_hat_k:.2f} ({tasks})"
     if summary.attempts > trials:
-        yield f"  {summary.attempts} attempts at {trials} trials"
+        yield f"  {counted(summary.attempts, 'attempt')} at {counted(trials, 'trial')}"
     if summary.overall.causes:
         yield f"  errors, not scored: {_counts(summary.overall.causes)}"
     if summary.overall.bad_ends:

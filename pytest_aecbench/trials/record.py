@@ -146,6 +146,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
             image=trial.image,
             agent_image=trial.agent_image,
             platform=f"{platform.system()}-{platform.machine()}".lower(),
+            mounts=tuple(map(str, settings.mounts)),
         ),
         inputs=_inputs(trial),
         outputs=_outputs(trial),
@@ -289,6 +290,7 @@ def _outputs(trial: Trial) -> Outputs:
     return Outputs(
         files=tuple(OutputFile(path=path, size=size) for path, size in files[:MAX_FILES_NAMED]),
         output_path=str(trial.output_path),
+        written=trial.is_output_written,
         output_excerpt=_excerpt(trial),
         jobs_dir=os.path.relpath(trial.directory, trial.settings.root),
     )

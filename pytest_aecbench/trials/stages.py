@@ -32,7 +32,7 @@ from pytest_aecbench.errors import (
     SandboxBroken,
     TransferError,
 )
-from pytest_aecbench.host.files import whole
+from pytest_aecbench.host.files import copy_file, whole
 from pytest_aecbench.ledger.instructions import instruction_file
 from pytest_aecbench.providers.calls import Meter
 from pytest_aecbench.tasks.layering import write_layered
@@ -59,6 +59,7 @@ __all__ = [
     "transferring",
 ]
 
+_AGENT_FILES = "agent-files"
 # Errors of the infrastructure, whatever an agent did.
 BACKENDS_OWN = (BackendLost, BuildError, LaunchError)
 
@@ -82,6 +83,7 @@ def launch(
         cpus=settings.cpus or config.cpus,
         memory_mb=settings.memory_mb or config.memory_mb,
         storage_mb=config.storage_mb,
+        gpus=config.gpus,
         network=config.allow_internet if network is None else network,
         lifetime_sec=trial.lifetime_sec,
     )
@@ -155,7 +157,7 @@ def attempt(
     """Let the agent work; ``follow`` gets the entries of its trajectory as they happen."""
     sandbox.user = trial.task.config.agent.user
     phase = "agent" if trial.evaluates is None else "launch"
-    with evidence_kept(trial, sandbox), trial.timed(phase):
+    with evidence_kept(trial, sandbox), trial.timed(phase), _files_staged(trial):
         limits = AgentLimits.of(trial.agent.parameters, trial.agent_timeout_sec)
         sandbox.context = context = _agent_context(trial, follow)
         echo = sandbox.echo
@@ -218,6 +220,22 @@ def _end_trajectory(trial: Trial, trajectory: Trajectory) -> None:
         trial.warnings.append(str(error))
 
 
+@contextmanager
+def _files_staged(trial: Trial) -> Iterator[None]:
+    """Copy the files that the agent brings beside the trial's own, while it works."""
+    if not trial.agent.files or trial.evaluates is not None:
+        yield
+        return
+    from pytest_aecbench.agents.files import stage_files
+
+    with transferring(trial.directory):
+        stage_files(trial.agent, trial.directory / _AGENT_FILES)
+    try:
+        yield
+    finally:
+        shutil.rmtree(trial.directory / _AGENT_FILES, ignore_errors=True)
+
+
 def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None) -> AgentContext:
     """Return what the trial gives its agent besides the task and the sandbox."""
     settings = trial.settings
@@ -227,6 +245,7 @@ def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None
         repetition=trial.repetition,
         cache_dir=settings.cache_calls,
         prices=settings.prices,
+        files=trial.directory / _AGENT_FILES if trial.agent.files else None,
     )
 
 
@@ -263,7 +282,7 @@ def replace_tree(source: Path, target: Path) -> None:
     if source == target:
         return
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, symlinks=True)
+    shutil.copytree(source, target, symlinks=True, copy_function=copy_file)
 
 
 @contextmanager

@@ -91,6 +91,12 @@ class Trial:
         """That file's path in the collected workspace; None if it is elsewhere."""
         return self.task.output_below_workdir()
 
+    @property
+    def is_output_written(self) -> bool | None:
+        """True if the collected workspace has that file; None if it would be elsewhere."""
+        below = self.output_below_workdir
+        return None if below is None else os.path.lexists(self.workspace_dir / below)
+
     def check_unchanged(self) -> None:
         """Raise TaskError if the task's files are not those that the attempt began with.
 
@@ -107,7 +113,8 @@ class Trial:
     @property
     def key(self) -> str:
         """The identity of the trial wherever and whenever it runs."""
-        return trial_key(self.digest, self.agent, self.repetition)
+        mounts = map(str, self.settings.mounts)
+        return trial_key(self.digest, self.agent, self.repetition, mounts)
 
     @property
     def threshold(self) -> float:

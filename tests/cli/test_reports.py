@@ -173,12 +173,12 @@ def test_a_regression_exits_with_1_and_a_line(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["summary", "nope"], "EXPERIMENT: 'nope' is not an experiment in "),
+        (["summary", "nope"], "EXPERIMENT: experiment 'nope' not found in "),
         (["summary", "first", "--format", "csv"], "--format: 'csv' is not valid; use one of"),
         (["leaderboard", "--by", "agent"], "--by: 'agent' is not valid; use one of"),
         (["leaderboard", "--k", "0"], "--k: 0 is not valid; use a whole number from 1"),
         (["leaderboard", "--since", "x"], "--since: 'x' is not a time; use one such as"),
-        (["compare", "first", "nope"], "EXPERIMENT: 'nope' is not an experiment in "),
+        (["compare", "first", "nope"], "EXPERIMENT: experiment 'nope' not found in "),
         (["compare", "first", "first"], "B: 'first' is compared with itself; name another"),
         (
             ["compare", "first", "second", "--tolerance", "0.2"],

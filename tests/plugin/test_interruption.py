@@ -142,7 +142,7 @@ def test_a_run_killed_in_any_phase_is_recorded_by_the_next(
         assert "scored" in validities
     elif not arguments:
         assert "crashed" in validities
-        assert "aec: recorded 1 trials that died with their run" in output
+        assert "aec: recorded 1 trial that died with a run" in output
 
 
 def test_a_worker_replaced_twice_loses_nothing(project: Project) -> None:
@@ -173,3 +173,16 @@ def test_a_note_that_is_a_pipe_does_not_block_a_run(project: Project) -> None:
     experiment.mkdir(parents=True)
     os.mkfifo(experiment / ".x.running")
     project.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-s",), ("-n2",)], ids=["plain", "s", "n2"])
+def test_a_run_whose_output_is_not_read_any_more_goes_on(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
+    run = BlockedRun(project, "launch", "-v", "--aec-progress=0.01", *arguments)
+    run.process_at("launch")
+    run.stop_reading()
+    run.let_go()
+    assert run.wait() == pytest.ExitCode.OK
+    assert run.validities() == ["scored"] * 3
+    assert not run.left()

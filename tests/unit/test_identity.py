@@ -58,6 +58,9 @@ def test_an_agent_is_the_same_in_a_record_and_in_a_run(agent: AgentSpec) -> None
 def test_the_order_of_parameters_makes_no_difference() -> None:
     turned = replace(MODEL, parameters={"a": [1], "b": 1})
     assert trial_key("d", turned, 1) == trial_key("d", MODEL, 1)
+    deep = replace(MODEL, parameters={"a": {"x": 1, "y": 2}})
+    turned = replace(MODEL, parameters={"a": {"y": 2, "x": 1}})
+    assert trial_key("d", turned, 1) == trial_key("d", deep, 1)
 
 
 def test_a_trial_key_depends_on_task_agent_and_repetition() -> None:

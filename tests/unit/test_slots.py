@@ -39,6 +39,18 @@ def start(name: str, count: int, log: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", TAKER, name, str(count), str(log)])
 
 
+def hold() -> subprocess.Popen[bytes]:
+    """Start a process that prints a line once it has the only slot, which it keeps."""
+    script = "import time; from pytest_aecbench.host.slots import slot\nwith slot('box', 1):\n"
+    script += "    print(flush=True); time.sleep(600)"
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+
+
+def kill(holder: subprocess.Popen[bytes]) -> None:
+    holder.kill()
+    holder.communicate()
+
+
 def turns(log: Path) -> Counter[str]:
     lines = log.read_text().splitlines() if log.exists() else []
     return Counter(line.split()[0] for line in lines if " + " in line)
@@ -80,23 +92,19 @@ def test_there_are_never_more_than_slots_and_everybody_gets_turns(
 
 
 def test_a_slot_is_free_when_its_holder_dies(tmp_path: Path) -> None:
-    script = "import time; from pytest_aecbench.host.slots import slot\nwith slot('box', 1):\n"
-    script += "    print(flush=True); time.sleep(600)"
-    holder = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    holder = hold()
     assert holder.stdout is not None
     holder.stdout.readline()
     waiter = start("waiter", 1, tmp_path / "log")
     try:
-        time.sleep(0.2)
-        assert not turns(tmp_path / "log")
+        wait_until(lambda: any(map(_is_locked, _slot_files("*.heir"))))
+        assert not turns(tmp_path / "log"), "it waits"
         holder.kill()
         wait_until(lambda: turns(tmp_path / "log"))
     finally:
         (tmp_path / "stop").touch()
         waiter.wait(60)
-        holder.kill()
-        holder.wait()
-        holder.stdout.close()
+        kill(holder)
 
 
 def test_whoever_comes_back_at_once_does_not_overtake_those_who_wait(tmp_path: Path) -> None:
@@ -179,6 +187,35 @@ def test_a_backend_that_could_not_serve_more_gets_fewer_slots_and_slowly_all_aga
     assert lower("box", 8) == 2
     clock.now += 3600
     assert usable(8) == 8
+
+
+def test_a_clock_that_is_set_back_does_not_keep_slots_lowered(clock: Clock) -> None:
+    assert lower("box", 8) == 4
+    clock.now -= 86_400
+    assert usable(8) == 4
+    clock.now += 61
+    assert usable(8) == 8
+
+
+def test_an_heir_that_has_its_slot_is_not_an_heir_any_more() -> None:
+    with slot("box", 1):
+        heir = hold()
+        wait_until(lambda: any(map(_is_locked, _slot_files("*.heir"))))
+    assert heir.stdout is not None
+    heir.stdout.readline()
+    try:
+        assert any(map(_is_locked, _slot_files("*.slot")))
+        assert not any(map(_is_locked, _slot_files("*.heir"))), "others may wait for it now"
+    finally:
+        kill(heir)
+
+
+def test_a_slot_is_taken_without_a_claim_that_stays(tmp_path: Path) -> None:
+    with slot("box", 1):
+        assert not any(map(_is_locked, _slot_files("*.heir")))
+        with pytest.raises(TimeoutError), slot("box", 1, patience_sec=0.1):
+            pass
+        assert not any(map(_is_locked, _slot_files("*.heir"))), "who gave up is not an heir"
 
 
 def test_a_run_begins_with_few_slots(clock: Clock) -> None:

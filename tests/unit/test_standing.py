@@ -104,3 +104,11 @@ def test_the_past_is_not_read_before_the_time_left_is_asked_for() -> None:
     assert asked == []
     made.line()
     assert asked == node_ids(2)[1:]
+
+
+def test_a_line_says_how_many_trials_wait_for_a_slot() -> None:
+    made = standing(3)
+    made.begin(node_ids(3)[0])
+    assert "1 running, longest " in made.line()
+    assert "waiting" not in made.line()
+    assert ", 1 of them waiting for a slot" in made.line(1)

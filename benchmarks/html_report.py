@@ -57,7 +57,7 @@ def write(root: Path, include: str) -> Path:
 def task_ms(session: CDPSession) -> float:
     """Return the CPU time that the page's main thread has taken so far."""
     found = session.send("Performance.getMetrics")["metrics"]
-    return 1000 * next(one["value"] for one in found if one["name"] == "TaskDuration")
+    return 1000 * float(next(one["value"] for one in found if one["name"] == "TaskDuration"))
 
 
 def act(page: Page, session: CDPSession, name: str, script: str, awaited: str = "html") -> None:

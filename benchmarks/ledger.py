@@ -166,16 +166,22 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*/*.json")):
 """
 
 
+# In between, because a process begins with the memory of the one that starts it.
+WATCH = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+"""
+
+
 def cpu(root: Path, *command: str) -> tuple[float, float]:
     """Return the seconds of processor time that a process takes, and the most MB that it needs."""
     environ = {**os.environ, "XDG_CACHE_HOME": str(root / "cache")}
-    process = subprocess.Popen(
-        [sys.executable, *command], cwd=root, env=environ, stdout=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    watched = [sys.executable, "-c", WATCH, sys.executable, *command]
+    done = subprocess.run(watched, cwd=root, env=environ, capture_output=True, check=True)
+    seconds, megabytes = map(float, done.stdout.split())
+    return seconds, megabytes
 
 
 def measure_commands(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -21,15 +22,19 @@ if TYPE_CHECKING:
     from pytest_aecbench.reports.leaderboard import Leaderboard, Row
     from pytest_aecbench.reports.summary import Group
 
-__all__ = ["app"]
+__all__ = ["ExperimentName", "Holdout", "app", "records_of"]
 
 app = typer.Typer(help="Summaries, rankings and comparisons of results.", no_args_is_help=True)
+
+# Columns of a terminal that has room for drawings.
+_WIDE = 120
 
 Holdout = Annotated[bool, typer.Option("--holdout", help="Include held-out tasks.")]
 ExperimentName = Annotated[str, typer.Argument(help="An experiment's id, or 'latest'.")]
 
 
-def _records(experiment: str) -> list[Entry]:
+def records_of(experiment: str) -> list[Entry]:
+    """Return the records of an experiment, which has some."""
     if records := Filters(experiment).entries("EXPERIMENT"):
         return records
     raise SettingsError(f"EXPERIMENT: {experiment!r} has no records; name one that has")
@@ -55,7 +60,7 @@ def summary(
     from pytest_aecbench.reports.text import summary_lines
 
     check_choices([output_format], ("json", "markdown", "table"), "--format")
-    records = _records(experiment)
+    records = records_of(experiment)
     name = records[0].experiment_id
     counted, set_aside = newest_versions(records)
     results = [TrialResult.from_record(record) for record in counted]
@@ -105,7 +110,7 @@ def rank_agents(
 
     Example: aec-bench report leaderboard --by domain --format markdown
     """
-    from pytest_aecbench.reports.leaderboard import leaderboard
+    from pytest_aecbench.reports.leaderboard import counted_attempts, rank
     from pytest_aecbench.reports.markdown import code
     from pytest_aecbench.reports.rankings import GROUPS, board_notes
 
@@ -113,7 +118,8 @@ def rank_agents(
     check_choices(by or (), tuple(GROUPS), "--by")
     if k is not None and k < 1:
         raise SettingsError(f"--k: {k!r} is not valid; use a whole number from 1")
-    board = leaderboard(filters.entries(), holdout=holdout, mounted=mounted, k=k)
+    # Nothing else holds the entries, so that they can be let go while they are counted.
+    board = rank(counted_attempts(filters.entries(), holdout=holdout, mounted=mounted), k=k)
     groups = sorted(set(by or ()))
     if as_json or output_format == "json":
         print_json(_board_data(board, groups))
@@ -140,13 +146,30 @@ def _print_board(board: Leaderboard, groups: Sequence[str]) -> None:
         pair_rows,
     )
 
-    print_table(board_head(board), (board_cells(board, one) for one in board.rows))
+    head = board_head(board)
+    rows = [board_cells(board, one) for one in board.rows]
+    if shutil.get_terminal_size().columns >= _WIDE:
+        head = (head[0], "0 to 1", *head[1:])
+        rows = [(row[0], _strip(one), *row[1:]) for row, one in zip(rows, board.rows, strict=True)]
+    print_table(head, rows)
     for by in groups:
         typer.echo()
         print_table(group_head(by), group_rows(board, by))
     if board.pairs:
         typer.echo()
         print_table(pair_head(), pair_rows(board))
+
+
+def _strip(row: Row) -> str:
+    """Return an agent's interval as the terminal can draw it."""
+    from pytest_aecbench.reports.text import interval_text
+
+    drawn = interval_text(row.summary.overall.mean)
+    try:
+        drawn.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return interval_text(row.summary.overall.mean, ascii_only=True)
+    return drawn
 
 
 def _print_markdown(board: Leaderboard, groups: Sequence[str]) -> None:
@@ -280,7 +303,7 @@ def compare_experiments(
             raise SettingsError(f"{option}: {share!r} is not valid; use a number from 0 to 1")
         if share is not None and not fail_on_regression:
             raise SettingsError(f"{option}: has no effect by itself; add --fail-on-regression")
-    sides = (_records(before), _records(after))
+    sides = (records_of(before), records_of(after))
     names = (sides[0][0].experiment_id, sides[1][0].experiment_id)
     if names[0] == names[1]:
         raise SettingsError(f"B: {names[1]!r} is compared with itself; name another experiment")

@@ -97,13 +97,13 @@ def test_no_text_of_an_agent_becomes_markup_or_runs(opened: Open, tmp_path: Path
     made = [hostile(number, text) for number, text in enumerate(TEXTS)]
     for one, text in zip(made, TEXTS, strict=True):
         write_hostile_files(tmp_path / "jobs" / one.experiment_id / one.trial_id, text)
-    one = opened(page_of(tmp_path, made))
-    page = one.go()
+    report = opened(page_of(tmp_path, made))
+    page = report.go()
     title = page.title()
     scripts = page.locator("script:not([type])").count()
     assert scripts == 1
     for record_ in made:
-        page = one.go(f"trial={record_.trial_id}")
+        page = report.go(f"trial={record_.trial_id}")
         page.wait_for_selector("#single .turn")
         assert page.locator("img, iframe, object, embed, #single script").count() == 0
         assert page.title() == title
@@ -111,7 +111,7 @@ def test_no_text_of_an_agent_becomes_markup_or_runs(opened: Open, tmp_path: Path
         shown = page.locator("#single").inner_text()
         assert "\u202e" not in shown
         assert "\x1b" not in shown
-    page = one.go(f"trial={made[0].trial_id}")
+    page = report.go(f"trial={made[0].trial_id}")
     assert "</script><script>alert(1)</script>" in page.locator("#trajectory").inner_text()
 
 

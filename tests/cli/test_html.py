@@ -81,7 +81,7 @@ def test_a_torn_record_is_told_and_the_rest_is_there(project: Path, aec_bench: R
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("none",), "EXPERIMENT: 'none' is not an experiment"),
+        (("none",), "EXPERIMENT: experiment 'none' not found"),
         (("nightly", "--include", "most"), "--include: 'most' is not valid"),
         (("nightly", "--max-size", "big"), "--max-size: 'big' is not a size"),
         (("nightly", "--baseline", "nightly"), "--baseline: 'nightly' is compared with itself"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_aecbench.ledger import index_file
-from pytest_aecbench.ledger.entry import EntryCost
+from pytest_aecbench.ledger.entry import EntryCost, pack
 from pytest_aecbench.ledger.identity import agent_key
 from pytest_aecbench.ledger.index import open_index
 from pytest_aecbench.ledger.index_file import IndexFile, index_path
@@ -401,10 +401,7 @@ def test_ledgers_and_versions_have_files_of_their_own(
     assert path_of(ledger) != here
 
 
-def test_what_is_stored_is_plain_json(ledger: Ledger) -> None:
-    made(ledger)
-    load(ledger)
-    file = IndexFile(ledger.root)
-    (own,) = file.connection.execute("SELECT own FROM records").fetchone()
-    assert isinstance(json.loads(own), list)
-    file.close()
+def test_the_layout_is_raised_with_what_is_stored() -> None:
+    sizes = [len(json.loads(text)) for text in pack(a_record())]
+    # If these change, an index of an earlier layout cannot be read: raise it too.
+    assert (index_file._LAYOUT, sizes) == (2, [18, 5, 6, 12])

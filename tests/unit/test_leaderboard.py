@@ -253,3 +253,8 @@ def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(SettingsError) as raised:
         parse_since(text, "--since")
     assert str(raised.value).startswith(f"--since: {text!r} is not a time; use one such as")
+
+
+def test_nothing_is_ranked_without_records() -> None:
+    board = leaderboard([])
+    assert (board.rows, board.pairs, board.tasks) == ((), (), 0)

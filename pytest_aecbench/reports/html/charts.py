@@ -17,7 +17,7 @@ __all__ = ["curves", "dots", "histogram", "interval_strip", "legend", "scatter",
 
 WIDTH = 760.0
 _LABELS = 190.0
-_RIGHT = 20.0
+_RIGHT = 52.0
 _NAME_CHARS = 26
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SERIES = 8  # colours of the style sheet; shapes and colours repeat after them
@@ -86,10 +86,7 @@ def strips(title: str, rows: Sequence[tuple[str, Interval | None]]) -> Svg:
             element("rect", x=low, y=y - 8, width=high - low, height=16, rx=3, class_="range"),
             element("line", x1=mean, x2=mean, y1=y - 11, y2=y + 11, class_="mean"),
         ]
-        # Beside the bar, on the side that has room.
-        right = high + 6 if high < WIDTH - _RIGHT - 40 else low - 6
-        anchor = "start" if right > high else "end"
-        parts.append(text(right, y + 4, f"{interval.mean:.2f}", kind="value", anchor=anchor))
+        parts.append(text(WIDTH - 8, y + 4, f"{interval.mean:.2f}", kind="value", anchor="end"))
     return drawing(WIDTH, height, title, parts)
 
 

@@ -539,7 +539,11 @@
       else if (anchor && document.activeElement !== table.task && !table.form.contains(document.activeElement) && !table.heads.contains(document.activeElement)) $("trials").scrollIntoView();
     }
     const current = isSingle || anchor.includes("=") ? "trials" : anchor || "overview";
-    for (const link of document.querySelectorAll("nav a")) link.hash === `#${current}` ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+    for (const link of document.querySelectorAll("nav a")) {
+      if (link.hash !== `#${current}`) { link.removeAttribute("aria-current"); continue; }
+      link.setAttribute("aria-current", "true");
+      link.closest("ul").scrollLeft = link.offsetLeft - 40;
+    }
   }
 
   /* ---- files to take away ---- */

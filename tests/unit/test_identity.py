@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.agents.spec import AgentSpec
-from pytest_aecbench.ledger.identity import agent_identity, agent_key, final_attempts, trial_key
+from pytest_aecbench.ledger.identity import (
+    AgentKeys,
+    agent_identity,
+    agent_key,
+    final_attempts,
+    trial_key,
+)
 from pytest_aecbench.ledger.record import AgentIdentity
 
 ORACLE = AgentSpec("oracle", "oracle")
@@ -47,6 +53,13 @@ def test_a_name_is_not_part_of_an_agents_identity() -> None:
 def test_all_else_is(other: AgentSpec) -> None:
     assert agent_key(other) != agent_key(MODEL)
     assert agent_key(recorded(other)) != agent_key(recorded(MODEL))
+
+
+def test_keys_that_are_worked_out_once_are_the_same_keys() -> None:
+    keys = AgentKeys()
+    assert [keys(agent) for agent in (MODEL, ORACLE, MODEL)] == [
+        agent_key(agent) for agent in (MODEL, ORACLE, MODEL)
+    ]
 
 
 @pytest.mark.parametrize("agent", [ORACLE, MODEL], ids=["oracle", "model"])

@@ -296,6 +296,19 @@ def test_a_ledger_or_experiment_that_is_not_there_has_no_records(ledger: Ledger)
     assert list(ledger.records("exp-2")) == []
 
 
+def test_an_experiment_has_trials_if_it_has_a_record_or_a_note_of_one(ledger: Ledger) -> None:
+    assert not ledger.has_trials("exp-1")
+    ledger.keep_experiment("exp-1", b"agents: [a]\n")
+    assert not ledger.has_trials("exp-1")
+    note = ledger.root / "exp-1" / ".x.running"
+    note.touch()
+    assert ledger.has_trials("exp-1")
+    note.unlink()
+    ledger.append(a_record())
+    assert ledger.has_trials("exp-1")
+    assert not ledger.has_trials("exp-2")
+
+
 def test_bad_files_are_reported_and_passed_over(ledger: Ledger) -> None:
     record = a_record()
     path = ledger.append(record)

@@ -21,6 +21,7 @@ def main() -> None:
         "model_turns",
         "generation",
         "scrubbing",
+        "html_report",
     ]
     if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
         names.append("docker_trials")

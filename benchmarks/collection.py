@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from generated import write_tasks
@@ -16,15 +15,18 @@ ONE = "tasks/domain-0/task-00000/task.toml::trial[oracle-1]"
 
 
 def run(directory: Path, *arguments: str) -> tuple[float, float]:
-    """Return the seconds of a run and the MB it needed at most."""
+    """Return the least processor time of three runs, workers included, and the most MB of one."""
     command = [sys.executable, "-m", "pytest", "-qq", "-p", "no:cacheprovider", *arguments]
-    start = time.perf_counter()
-    process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 5):
-        raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
-    return time.perf_counter() - start, usage.ru_maxrss / 1024
+    seconds, megabytes = [], 0.0
+    for _ in range(3):
+        process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in (0, 5):
+            raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
+        seconds.append(usage.ru_utime + usage.ru_stime)
+        megabytes = max(megabytes, usage.ru_maxrss / 1024)
+    return min(seconds), megabytes
 
 
 def main() -> None:
@@ -45,14 +47,21 @@ def main() -> None:
         floor, floor_mb = run(functions, "--collect-only")
         cost, cost_mb = run(tasks, "tasks", "--collect-only")
         # With nothing selected, workers collect everything and run nothing.
-        spread, _ = run(tasks, "tasks", "-n2", "-k", "nothing-is-called-this")
+        nothing = ("-k", "nothing-is-called-this")
+        spread = {n: run(tasks, "tasks", f"-n{n}", *nothing)[0] for n in (2, 8)}
+        # As much for as many functions, which is what xdist itself costs.
+        others = {n: run(functions, f"-n{n}", *nothing)[0] for n in (2, 8)}
         start_up, _ = run(bare, "--collect-only")
         one, _ = run(tasks, ONE, "--collect-only")
     print(
         f"collection of {count} tasks: {cost:.2f} s, {cost_mb:.0f} MB; of {count} functions in one "
         f"file: {floor:.2f} s, {floor_mb:.0f} MB; ratio {cost / floor:.2f}"
     )
-    print(f"  with -n 2: {spread:.2f} s, ratio to plain {spread / cost:.2f}")
+    for n in spread:
+        print(
+            f"  with -n {n}: {spread[n]:.2f} s, ratio to plain {spread[n] / cost:.2f}; functions "
+            f"{others[n]:.2f} s, ratio to plain {others[n] / floor:.2f}"
+        )
     print(
         f"  one of them by id: {one:.2f} s; bare pytest on one test: {start_up:.2f} s; "
         f"ratio {one / start_up:.2f}"

@@ -1,7 +1,8 @@
 """Time the ledger against the least that writing and reading the same bytes can cost.
 
 Run ``python benchmarks/ledger.py [--records N]``. The floors are measured in the same run: for
-writing, a plain open, write, fsync and rename; for reading, a plain open, read and ``json.loads``.
+writing, a plain open, write, fsync and rename; for reading, a plain open, read and ``json.loads``;
+for a command, a process that does the latter, and the command on an empty ledger.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -155,6 +159,50 @@ def measure(records: list[TrialRecord], root: Path) -> tuple[float, float, float
     return write_floor, write, read_floor, read
 
 
+READ = """
+import json, pathlib, sys
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*/*.json")):
+    json.loads(path.read_bytes())
+"""
+
+
+# In between, because a process begins with the memory of the one that starts it.
+WATCH = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+"""
+
+
+def cpu(root: Path, *command: str) -> tuple[float, float]:
+    """Return the seconds of processor time that a process takes, and the most MB that it needs."""
+    environ = {**os.environ, "XDG_CACHE_HOME": str(root / "cache")}
+    watched = [sys.executable, "-c", WATCH, sys.executable, *command]
+    done = subprocess.run(watched, cwd=root, env=environ, capture_output=True, check=True)
+    seconds, megabytes = map(float, done.stdout.split())
+    return seconds, megabytes
+
+
+def measure_commands(root: Path) -> None:
+    """Print what commands cost the first time, when there is no index, and the second."""
+    floor, _ = cpu(root, "-c", READ, "ledger")
+    (root / "empty").mkdir()
+    print(f"reading the JSON in a process of its own: {floor:.2f} s of processor time")
+    for words in (("ledger", "list"), ("report", "leaderboard")):
+        command = ("-m", "pytest_aecbench", *words)
+        (root / "aec-bench.toml").write_text('[paths]\nledger = "empty"\n')
+        start, _ = cpu(root, *command)
+        (root / "aec-bench.toml").write_text('[paths]\nledger = "ledger"\n')
+        shutil.rmtree(root / "cache")
+        for time in ("first", "second"):
+            cost, megabytes = cpu(root, *command)
+            print(
+                f"aec-bench {' '.join(words)}, {time} time: {cost:.2f} s, {start:.2f} s on an empty"
+                f" ledger, the rest {(cost - start) / floor:.2f} of the JSON; {megabytes:.0f} MB"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time the ledger against plain files.")
     parser.add_argument("--records", type=int, default=10_000, metavar="N")
@@ -162,6 +210,7 @@ def main() -> None:
     records = [make_record(n) for n in range(number)]
     with tempfile.TemporaryDirectory() as root:
         write_floor, write, read_floor, read = measure(records, Path(root))
+        measure_commands(Path(root))
     print(f"{number} records of {len(records[0].to_json())} bytes")
     for verb, floor, ours in (("write", write_floor, write), ("read", read_floor, read)):
         print(f"{verb:5}  ledger {ours:7.2f} s  floor {floor:7.2f} s  ratio {ours / floor:.2f}")

@@ -212,8 +212,30 @@ def pytest_command(
 
 
 def _path(directory: Path, task: str) -> str:
+    """Return what pytest calls a task; raise SettingsError, with the nearest name, if it has none.
+
+    ``task`` is a path, a task's id, a directory of them, or a node id.
+    """
     path = Path(TASKS, task)
-    return str(path) if task and (directory / path).is_dir() else task
+    if task and (directory / path).is_dir():
+        return str(path)
+    if not task or not (directory / task.partition("::")[0]).exists():
+        raise SettingsError(f"{TASKS}: {task!r} is not a task; {_meant(directory, task)}")
+    return task
+
+
+def _meant(directory: Path, task: str) -> str:
+    from pytest_aecbench.text import nearest
+
+    below = directory / TASKS
+    found = [path.parent.relative_to(below) for path in below.rglob("task.toml")]
+    ids = {str(one) for path in found for one in (path, *path.parents)} - {"."}
+    last = {one.rpartition("/")[2]: one for one in sorted(ids)}
+    wanted = task.partition("::")[0].removeprefix(f"{TASKS}/")
+    near = nearest(wanted, {*ids, *last})
+    if near is None:
+        return "use the path or the id of a task, or a directory of tasks"
+    return f"did you mean {last.get(near, near)!r}?"
 
 
 def _all_tasks(directory: Path) -> list[str]:

@@ -14,6 +14,7 @@ __all__ = [
     "did_you_mean",
     "duration_text",
     "encodable",
+    "is_utf8",
     "joined_ends",
     "nearest",
     "one_line",
@@ -29,7 +30,16 @@ def counted(n: int, noun: str, of: int | None = None) -> str:
     """Return a number of things, and of how many if it is not all of them."""
     total = n if of is None else of
     part = f"{n} of " if total != n else ""
-    return f"{part}{total} {noun}{'' if total == 1 else 's'}"
+    plural = f"{noun}es" if noun.endswith("x") else f"{noun}s"
+    return f"{part}{total} {noun if total == 1 else plural}"
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether a file's name can be part of an id."""
+    try:
+        return name.isascii() or bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def nearest(name: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -25,11 +25,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 
-import hypothesis.internal.observability  # noqa: F401
 import pytest
 import yaml  # noqa: F401  (its C part cannot be imported anew)
 from filelock import FileLock
-from hypothesis import HealthCheck, settings
 
 import pytest_aecbench
 from tests.costs import NIGHTLY, REQUIRED, Costs
@@ -41,11 +39,17 @@ for _module in walk_packages(pytest_aecbench.__path__, "pytest_aecbench."):
     if not _module.name.endswith((".modal", ".e2b", ".daytona", ".docker", "__main__")):
         import_module(_module.name)
 
-# Machines that run tests have other things to do as well, so no example has a deadline.
-_unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", _unhurried, max_examples=25, derandomize=True)
-settings.register_profile("nightly", _unhurried, max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("nightly" if NIGHTLY else "ci"))
+try:
+    import hypothesis.internal.observability  # noqa: F401
+    from hypothesis import HealthCheck, settings
+except ModuleNotFoundError:  # a clone without it can still show its configuration
+    pass
+else:
+    # Machines that run tests have other things to do as well, so no example has a deadline.
+    _unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("ci", _unhurried, max_examples=25, derandomize=True)
+    settings.register_profile("nightly", _unhurried, max_examples=1000)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("nightly" if NIGHTLY else "ci"))
 
 
 def _runs(*argv: str) -> bool:
@@ -56,6 +60,7 @@ def _runs(*argv: str) -> bool:
 
 
 AVAILABLE: dict[str, Callable[[], bool]] = {
+    "browser": lambda: find_spec("playwright") is not None and shutil.which("chromium") is not None,
     "bubblewrap": lambda: shutil.which("bwrap") is not None,
     "buildx": lambda: _runs("docker", "buildx", "version"),
     "compose": lambda: _runs("docker", "compose", "version"),
@@ -65,6 +70,9 @@ AVAILABLE: dict[str, Callable[[], bool]] = {
     "python3.12": lambda: find_python("3.13", "3.12") is not None,
     "namespaces": lambda: _runs(
         "unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount", "true"
+    ),
+    "machines": lambda: (
+        os.geteuid() == 0 and _runs("unshare", "--pid", "--fork", "--mount-proc", "true")
     ),
     "npm": lambda: _runs("npm", "--version"),
 }
@@ -108,6 +116,7 @@ def no_user_configuration(
 ) -> None:
     """Keep what the person who runs the tests has configured out of them."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-such-config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
 
 

@@ -10,6 +10,8 @@ __all__ = ["ALONE", "LoadGroupScheduling", "Scheduling"]
 ALONE = "alone"
 # Modules whose tests all look at what one of them has made, for which the others would wait.
 SHARING = ("plugin/test_broken_tasks.py", "plugin/test_exploits.py")
+# Tests that share one browser, which takes longer to start than a test takes.
+BROWSER = "tests/browser/"
 
 
 class Scheduling(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
@@ -26,6 +28,8 @@ class Scheduling(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no typ
         module = path.partition("::")[0]
         if module.endswith(SHARING):
             return module
+        if module.startswith(BROWSER):
+            return BROWSER
         if parameters and module.endswith("/test_shipped_tasks.py"):
             return f"{module}[{parameters}"
         return str(super()._split_scope(nodeid))

@@ -174,6 +174,15 @@ class BlockedRun:
         output, _ = self._process.communicate(timeout=PATIENCE_SEC)
         return self._process.returncode, output
 
+    def stop_reading(self) -> None:
+        """Read no more of what the run prints."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def wait(self) -> int:
+        """Wait for the end of a run whose output is not read; return its exit code."""
+        return self._process.wait(timeout=PATIENCE_SEC)
+
     def run_again(self) -> str:
         """Run the tasks again, with nothing in the way; return what was printed."""
         process = self._start("--aec-experiment-id=again")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pytest_aecbench.providers import Usage
-from pytest_aecbench.providers.calls import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.agents.trajectory import Trajectory
     from pytest_aecbench.backends import BackendExecutionResult
     from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.providers.calls import Meter
     from pytest_aecbench.providers.prices import Price
     from pytest_aecbench.tasks.task import Task
 
@@ -70,19 +70,27 @@ class AgentLimits:
         return cls(timeout_sec, **given)
 
 
+def _new_meter() -> Meter:
+    from pytest_aecbench.providers.calls import Meter  # slow to import, and needed only by trials
+
+    return Meter()
+
+
 @dataclass(frozen=True, slots=True)
 class AgentContext:
     """The means that a trial gives its agent, besides the task and the sandbox.
 
     ``meter`` counts the cost of calls to models. ``cache_dir`` keeps the replies of models
-    (``--aec-cache-calls``), apart for each repetition.
+    (``--aec-cache-calls``), apart for each repetition. ``files`` is a directory with the trial's
+    own copies of the files that the agent brings.
     """
 
     trajectory: Trajectory
-    meter: Meter = field(default_factory=Meter)
+    meter: Meter = field(default_factory=_new_meter)
     repetition: int = 1
     cache_dir: Path | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
+    files: Path | None = None
 
 
 def context_of(sandbox: Sandbox) -> AgentContext:

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import shlex
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents import AgentLimits, AgentResult, network_of
+from pytest_aecbench.agents.files import DIRECTORY, file_uploads, linking
 from pytest_aecbench.agents.installation import Installation
 from pytest_aecbench.agents.instruction import INSTRUCTION_FILE, instruction_uploads
 from pytest_aecbench.agents.parameters import CommandParameters, read_parameters
@@ -17,6 +19,7 @@ from pytest_aecbench.agents.printed import read_printed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from pytest_aecbench.agents import Network
     from pytest_aecbench.agents.spec import AgentSpec
@@ -53,6 +56,7 @@ class CommandAgent:
             self.installation = Installation(given.install, given.version or "", program)
         self.reads_output = given.output is not None
         self.passed_on = given.env or ()
+        self.files = tuple(given.files)
         self.told = {**DEFAULTS, **_told(spec)}
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
@@ -81,15 +85,18 @@ class CommandAgent:
     def _execute(
         self, task: Task, sandbox: Sandbox, limits: AgentLimits, env: Mapping[str, str]
     ) -> BackendExecutionResult:
-        if not self.is_program:
-            return sandbox.execute(self.command, env=env, timeout_sec=limits.timeout_sec)
-        with instruction_uploads(task) as uploads:
-            return sandbox.execute(
-                self.command,
-                env={**env, "AGENT_INSTRUCTION_FILE": INSTRUCTION_FILE},
-                timeout_sec=limits.timeout_sec,
-                uploads=uploads,
-            )
+        with ExitStack() as stack:
+            uploads: dict[str, Path] = {}
+            command, env = self.command, dict(env)
+            if self.is_program:
+                uploads.update(stack.enter_context(instruction_uploads(task)))
+                env["AGENT_INSTRUCTION_FILE"] = INSTRUCTION_FILE
+            if self.files:
+                uploads.update(stack.enter_context(file_uploads(sandbox, self.files)))
+                env["AGENT_FILES"] = DIRECTORY
+                command = f"{linking(self.files)}; {command}"
+            timeout_sec = limits.timeout_sec
+            return sandbox.execute(command, env=env, timeout_sec=timeout_sec, uploads=uploads)
 
     def _result(self, execution: BackendExecutionResult) -> AgentResult:
         result = AgentResult.from_execution(execution)

@@ -137,6 +137,7 @@ class CommandParameters(_ProgramParameters):
     max_turns: str | int | None = None
     command_timeout: str | int | float | None = None
     api_version: _Text = None
+    files: Annotated[dict[str, str], Field(description="the digests of the agent's files")] = {}
 
     @model_validator(mode="after")
     def _makes_sense(self) -> CommandParameters:

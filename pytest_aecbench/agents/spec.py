@@ -7,6 +7,7 @@ import json
 import os
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_aecbench.agents import MAX_WAIT_SEC, MODEL_AGENTS
@@ -16,7 +17,6 @@ from pytest_aecbench.ledger.identity import agent_key, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 __all__ = [
     "HARNESS",
@@ -39,6 +39,7 @@ _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)=(?P<spec>.+)", re.DOTALL)
 # harness -> the parameter that follows its colon, and the kind of its value; a command that needs
 # more than a name may be in "run" instead
 _TAKES = {"command": ("command", "shell command"), "replay": ("path", "file or directory")}
+_BRINGS_FILES = "command"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -48,8 +49,8 @@ class AgentSpec:
 
     ``client`` is as the user wrote it, with the names of variables and not their values. Of a
     stored agent, only the digests of its prompt and its client are known. ``source`` is the path
-    of a replayed agent's content, or of a scripted model's replies, on this host; it is not part
-    of the identity.
+    of a replayed agent's content, or of a scripted model's replies, on this host, and ``files`` are
+    those of files that a command brings; paths are not part of the identity.
     """
 
     name: str
@@ -59,6 +60,7 @@ class AgentSpec:
     system_prompt: str | None = None
     client: Mapping[str, JSONValue] = field(default_factory=dict)
     source: Path | None = field(default=None, compare=False)
+    files: tuple[Path, ...] = field(default=(), compare=False)
     system_prompt_sha256: str | None = None
     client_sha256: str | None = None
 
@@ -78,6 +80,11 @@ class AgentSpec:
         default = MAX_WAIT_SEC if self.harness in MODEL_AGENTS else 0.0
         given = self.parameters.get("max_wait_sec")
         return float(given) if isinstance(given, (int, float)) else default
+
+    @property
+    def may_bring_files(self) -> bool:
+        """True if ``--aec-agent-files`` is for this agent."""
+        return self.harness == _BRINGS_FILES
 
     @property
     def variables(self) -> set[str]:
@@ -109,6 +116,7 @@ def agents_from(
         needed, what = _TAKES.get(harness, (None, ""))
         if needed == "command" and parameters.get("run"):
             needed = "run"
+        _check_files(harness, entry, here)
         if needed and not str(parameters.get(needed) or "").strip():
             raise SettingsError(f"{here}.parameters.{needed}: missing; write a {what} there")
         model = expand_in(entry.get("model"), f"{here}.model", environ)
@@ -121,10 +129,20 @@ def agents_from(
             parameters,
             entry.get("system_prompt"),
             entry.get("client") or {},
+            files=tuple(map(Path, entry.get("files") or ())),
         )
         expand_in(agent.client, f"{here}.client", environ)  # to report a missing variable now
         agents.append(agent)
     return _distinct(agents, where, [""] * len(agents))
+
+
+def _check_files(harness: str, entry: Mapping[str, Any], here: str) -> None:
+    if "files" in (entry.get("parameters") or {}):
+        right = "write 'files' beside 'parameters'"
+        raise SettingsError(f"{here}.parameters.files: is not a parameter; {right}")
+    if entry.get("files") and harness != _BRINGS_FILES:
+        right = "leave it out"
+        raise SettingsError(f"{here}.files: only 'command' brings files, not {harness!r}; {right}")
 
 
 # variable -> the parameter of a model agent that it overrides, and how it is read
@@ -195,7 +213,8 @@ def _distinct(
                 f"{where}: two agents are named {agent.name!r}; give each its own name{example}"
             )
         for other in known.values():
-            if agent_key(other) == agent_key(agent):
+            # Files are compared by content, but that is known only later.
+            if agent_key(other) == agent_key(agent) and other.files == agent.files:
                 raise SettingsError(
                     f"{where}: {other.name!r} and {agent.name!r} are the same agent; "
                     "to run one several times use --aec-repetitions"

@@ -32,7 +32,7 @@ from pytest_aecbench.agents.tools import (
 from pytest_aecbench.errors import ContextExceeded, Refused, RequestRejected
 from pytest_aecbench.providers import Image, Message, Part, Text, ToolCall, ToolResult, ToolSpec
 from pytest_aecbench.providers.calls import DeadlineReached
-from pytest_aecbench.text import did_you_mean
+from pytest_aecbench.text import counted, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,7 +148,7 @@ class _Loop:
     def _check_limits(self) -> None:
         meter, limits = self.caller.meter, self.limits
         if self.turn >= self._max_turns:
-            raise _Ended("turn_limit", f"used all of its {self._max_turns} turns")
+            raise _Ended("turn_limit", f"used all of its {counted(self._max_turns, 'turn')}")
         if limits.token_budget and meter.counted_tokens >= limits.token_budget:
             raise _Ended("token_budget", f"used {meter.counted_tokens} tokens")
         if limits.max_cost_usd and meter.counted_usd >= limits.max_cost_usd:

@@ -20,6 +20,7 @@ __all__ = [
     "CollectedArtifacts",
     "ComputeBackend",
     "Limits",
+    "Mount",
     "TrialHandle",
     "accepts_limits",
     "check_backend",
@@ -95,6 +96,20 @@ class Limits:
     storage_mb: int | None = None
     network: bool = True
     lifetime_sec: float | None = None
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or directory of the host that every sandbox of a run sees, for debugging."""
+
+    source: Path
+    target: str
+    writable: bool = False
+
+    def __str__(self) -> str:
+        """Return the mount as a user writes it."""
+        return f"{self.source}:{self.target}:{'rw' if self.writable else 'ro'}"
 
 
 @runtime_checkable

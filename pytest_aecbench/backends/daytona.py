@@ -27,12 +27,12 @@ from daytona import (
 
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
-from pytest_aecbench.backends.remote.calls import Busy, Lost, bounded
+from pytest_aecbench.backends.remote.calls import Busy, Full, Lost, bounded, says_full
 from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, SandboxGone, SettingsError
-from pytest_aecbench.host.owner import LABEL_PREFIX
+from pytest_aecbench.host.owner import PID_LABEL
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
 
@@ -61,6 +61,7 @@ class DaytonaVendor:
 
     name = "daytona"
     concurrency = 10
+    has_own_disk = True
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self._options = read_options(self.name, options or {}, OPTIONS)
@@ -70,7 +71,7 @@ class DaytonaVendor:
     def _client(self) -> daytona.Daytona:
         if not (self._options.get("api_key") or os.environ.get("DAYTONA_API_KEY")):
             raise SettingsError(
-                "DAYTONA_API_KEY: is not set; "
+                "DAYTONA_API_KEY is not set; "
                 "create a key at https://app.daytona.io/dashboard/keys and export it"
             )
         if not self._options:
@@ -88,8 +89,8 @@ class DaytonaVendor:
         return f"daytona (SDK {version('daytona')})"
 
     def refusal(self, limits: Limits) -> str | None:
-        """Return None, because Daytona accepts any lifetime."""
-        return None
+        """Return an error for GPUs; Daytona accepts any lifetime."""
+        return "daytona has no GPUs here; use docker or modal" if limits.gpus else None
 
     def unenforced(self) -> tuple[str, ...]:
         """Return nothing, because Daytona enforces every limit of a task."""
@@ -210,8 +211,7 @@ class DaytonaVendor:
         def listed() -> list[Rented]:
             with _translated("listing sandboxes"):
                 found = list(self._client.list(request_timeout=_CALL_SEC))
-            mark = f"{LABEL_PREFIX}pid"
-            return [Rented(one.id, one.labels) for one in found if mark in one.labels]
+            return [Rented(one.id, one.labels) for one in found if PID_LABEL in one.labels]
 
         return bounded(listed, _START_SEC, "daytona: listing sandboxes")
 
@@ -233,7 +233,7 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     try:
         yield
     except DaytonaAuthenticationError as error:
-        raise SettingsError(f"DAYTONA_API_KEY: is refused; {one_line(error)}") from None
+        raise SettingsError(f"DAYTONA_API_KEY is refused; {one_line(error)}") from None
     except DaytonaForbiddenError as error:
         raise SettingsError(f"DAYTONA_API_KEY: may not do this; {one_line(error)}") from None
     except DaytonaRateLimitError as error:
@@ -241,7 +241,7 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     except DaytonaNotFoundError as error:
         raise SandboxGone(f"daytona: the sandbox is gone; {one_line(error)}") from None
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Busy(f"daytona: cannot be reached; {one_line(error)}") from None
+        raise Busy(f"daytona cannot be reached; {one_line(error)}") from None
     except httpx.HTTPStatusError as error:
         raise _by_status(error.response.status_code, what, error, dispatched) from None
     except httpx.TransportError as error:
@@ -252,6 +252,8 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
 
 def _by_status(status: int | None, what: str, error: Exception, dispatched: bool) -> BackendError:
     message = f"daytona: {what}: {one_line(error)}"
+    if says_full(message):
+        return Full(message)
     if status in _BUSY:
         return Busy(message)
     if status == 404 or status == 410:

@@ -18,6 +18,7 @@ import httpx
 from e2b.exceptions import (
     AuthenticationException,
     BuildException,
+    NotEnoughSpaceException,
     RateLimitException,
     SandboxNotFoundException,
     SandboxNotRunningException,
@@ -27,12 +28,12 @@ from e2b.exceptions import (
 
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
-from pytest_aecbench.backends.remote.calls import Busy, Lost
+from pytest_aecbench.backends.remote.calls import Busy, Full, Lost
 from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, SettingsError
-from pytest_aecbench.host.owner import LABEL_PREFIX
+from pytest_aecbench.host.owner import PID_LABEL
 from pytest_aecbench.tasks.digest import context_digest
 from pytest_aecbench.text import one_line
 
@@ -61,6 +62,7 @@ class E2BVendor:
 
     name = "e2b"
     concurrency = 20
+    has_own_disk = True
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         found = read_options(self.name, options or {}, OPTIONS)
@@ -82,11 +84,13 @@ class E2BVendor:
     def _require_key(self) -> None:
         if not self._has_key:
             raise SettingsError(
-                "E2B_API_KEY: is not set; create a key at https://e2b.dev/dashboard and export it"
+                "E2B_API_KEY is not set; create a key at https://e2b.dev/dashboard and export it"
             )
 
     def refusal(self, limits: Limits) -> str | None:
-        """Return an error for a lifetime that the account's plan does not allow."""
+        """Return an error for GPUs, and for a lifetime that the account's plan does not allow."""
+        if limits.gpus:
+            return "e2b has no GPUs; use docker or modal"
         if (limits.lifetime_sec or 0) > self._max_lifetime_sec:
             return (
                 f"a sandbox lives {self._max_lifetime_sec} s at most, and the trial may need "
@@ -211,8 +215,7 @@ class E2BVendor:
             pages = self._client.Sandbox.list(limit=_PAGE)
             while pages.has_next:
                 found += pages.next_items()
-        mark = f"{LABEL_PREFIX}pid"
-        return [Rented(one.sandbox_id, one.metadata) for one in found if mark in one.metadata]
+        return [Rented(one.sandbox_id, one.metadata) for one in found if PID_LABEL in one.metadata]
 
 
 class E2BBackend(RemoteBackend):
@@ -233,15 +236,17 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     try:
         yield
     except AuthenticationException as error:
-        raise SettingsError(f"E2B_API_KEY: is refused; {one_line(error)}") from None
+        raise SettingsError(f"E2B_API_KEY is refused; {one_line(error)}") from None
     except (RateLimitException, ServiceBusyException) as error:
         raise Busy(f"e2b: {what}: {one_line(error)}") from None
     except (SandboxNotFoundException, SandboxNotRunningException) as error:
         raise SandboxGone(f"e2b: the sandbox is gone; {one_line(error)}") from None
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Busy(f"e2b: cannot be reached; {one_line(error)}") from None
+        raise Busy(f"e2b cannot be reached; {one_line(error)}") from None
     except (httpx.TransportError, TimeoutException) as error:
         raise Lost(f"e2b: {what}: {one_line(error)}") from None
+    except NotEnoughSpaceException as error:
+        raise Full(f"e2b: {what}: {one_line(error)}") from None
     except e2b.SandboxException as error:
         kind = Lost if (error.status_code or 0) >= 500 or dispatched else BackendError
         raise kind(f"e2b: {what}: {one_line(error)}") from None

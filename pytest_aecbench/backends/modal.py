@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
-from pytest_aecbench.backends.remote.calls import Busy, Lost
+from pytest_aecbench.backends.remote.calls import Busy, Full, Lost, says_full
 from pytest_aecbench.backends.remote.options import read_options
 from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
@@ -58,6 +58,7 @@ class ModalVendor:
 
     name = "modal"
     concurrency = 32
+    has_own_disk = False  # it shares its worker's
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self._options = read_options(self.name, options or {}, OPTIONS)
@@ -93,7 +94,9 @@ class ModalVendor:
         return f"modal (SDK {version('modal')}{shown})"
 
     def refusal(self, limits: Limits) -> str | None:
-        """Return an error for a lifetime over ``compute.modal.timeout_sec`` or Modal's limit."""
+        """Return an error for GPUs of no type, and for a lifetime over what the options allow."""
+        if limits.gpus and "gpu" not in self._options:
+            return "compute.modal.gpu is not set; name a type of GPU there, such as 'T4'"
         most = self._options.get("timeout_sec")
         if most is not None and (limits.lifetime_sec or 0) > most:
             return (
@@ -140,6 +143,8 @@ class ModalVendor:
         chosen = {
             key: self._options[key] for key in ("cloud", "gpu", "region") if key in self._options
         }
+        if limits.gpus:
+            chosen["gpu"] = f"{chosen['gpu'].partition(':')[0]}:{limits.gpus}"
         with _translated(f"starting {image_ref}"):
             try:
                 image = modal.Image.from_id(image_ref, client=self._client)
@@ -159,6 +164,7 @@ class ModalVendor:
                     **chosen,
                 )
             except exception.NotFoundError:
+                self._images = {key: ref for key, ref in self._images.items() if ref != image_ref}
                 raise missing_image(self.name, image_ref) from None
         self._sandboxes[sandbox.object_id] = sandbox
         return str(sandbox.object_id)
@@ -248,12 +254,12 @@ class ModalBackend(RemoteBackend):
 
 def _check_credentials() -> None:
     if os.environ.get("MODAL_TOKEN_ID") and not os.environ.get("MODAL_TOKEN_SECRET"):
-        raise SettingsError("MODAL_TOKEN_SECRET: is not set; MODAL_TOKEN_ID alone is not enough")
+        raise SettingsError("MODAL_TOKEN_SECRET is not set; MODAL_TOKEN_ID alone is not enough")
     from modal.config import config
 
     if not (config.get("token_id") and config.get("token_secret")):
         raise SettingsError(
-            "MODAL_TOKEN_ID and MODAL_TOKEN_SECRET: are not set; run 'modal token new', "
+            "MODAL_TOKEN_ID and MODAL_TOKEN_SECRET are not set; run 'modal token new', "
             "or create a token at https://modal.com/settings/tokens and export both"
         )
 
@@ -265,7 +271,7 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
         yield
     except (exception.AuthError, exception.PermissionDeniedError) as error:
         raise SettingsError(
-            f"MODAL_TOKEN_ID, MODAL_TOKEN_SECRET: are refused; {one_line(error)}"
+            f"MODAL_TOKEN_ID or MODAL_TOKEN_SECRET is refused; {one_line(error)}"
         ) from None
     except exception.ResourceExhaustedError as error:
         raise Busy(f"modal: {what}: {one_line(error)}") from None
@@ -285,7 +291,8 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
         ConnectionError,
         TimeoutError,
     ) as error:
-        raise Lost(f"modal: {what}: {one_line(error)}") from None
+        kind = Full if says_full(str(error)) else Lost
+        raise kind(f"modal: {what}: {one_line(error)}") from None
     except exception.ImageBuildError:
         raise
     except exception.Error as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.checks import Problem
 from pytest_aecbench.errors import TaskError
 from pytest_aecbench.ledger.checks import GROUPS
+from pytest_aecbench.tasks.scaffold import PLACEHOLDERS
 from pytest_aecbench.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["instruction", "structure"]
 
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{\{|\}\}", re.DOTALL)
+_UNFINISHED = re.compile(r"\b(?:TODO|FIXME|TBD|XXX)\b|\b[Ll]orem ipsum\b")
 # The words with which prompts state tolerances.
 _TOLERANCE = re.compile(
     r"±|\+/-|toleran|within|exact|round|nearest|decimal|significant|precis|accura", re.IGNORECASE
@@ -64,9 +67,16 @@ def _links_outside(directory: Path) -> Iterator[Path]:
 
 
 def instruction(rehearsal: Rehearsal) -> Iterator[Problem]:
-    """Yield the unfinished parts of the prompt, a missing output path and missing tolerances."""
+    """Yield unfinished parts of prompt and solution, a missing output path, missing tolerances."""
     task = rehearsal.task
     text = task.instruction
+    yield from _placeholders(rehearsal.directory)
+    for match in dict.fromkeys(_UNFINISHED.findall(text)):
+        yield Problem(
+            f"instruction.md: {match!r} says that it is not finished",
+            "write what is missing, and remove the note",
+            key=match,
+        )
     for match in dict.fromkeys(_PLACEHOLDER.findall(text)):
         yield Problem(
             f"instruction.md: {match[:60]!r} is left over from a template",
@@ -86,3 +96,12 @@ def instruction(rehearsal: Rehearsal) -> Iterator[Problem]:
             "say how near each answer must be, or that it must be exact, with units and rounding",
             key="tolerances",
         )
+
+
+def _placeholders(directory: Path) -> Iterator[Problem]:
+    """Yield what ``aec-bench task new`` left for the author to write."""
+    for name, (text, right) in PLACEHOLDERS.items():
+        path = directory / name
+        with suppress(OSError):
+            if text in path.read_text(encoding="utf-8", errors="replace"):
+                yield Problem(f"{name}: {text!r} is left over from 'task new'", right, key=name)

@@ -8,10 +8,12 @@ import typer
 
 from pytest_aecbench import __version__
 from pytest_aecbench.cli import (
+    badge,
     config,
     dataset,
     difficulty,
     generate,
+    html,
     init,
     ledger,
     power,
@@ -60,6 +62,8 @@ app.add_typer(generate.app, name="generate")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(ledger.app, name="ledger")
 report.app.command()(difficulty.difficulty)
+report.app.command()(html.html)
+report.app.command()(badge.badge)
 report.app.command()(power.power)
 report.app.command()(saturation)
 app.add_typer(report.app, name="report")

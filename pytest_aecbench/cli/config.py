@@ -124,7 +124,9 @@ def _print(values: dict[str, str], as_json: bool) -> None:
 
 def print_schema(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}.")],
-    as_json: AsJson = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Accepted by every command; a schema is JSON anyway.")
+    ] = False,
 ) -> None:
     """Print the JSON schema of task.toml, experiment.yaml or aec-bench.toml.
 

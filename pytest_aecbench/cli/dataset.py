@@ -16,6 +16,7 @@ from pytest_aecbench.cli.console import (
     project_settings,
 )
 from pytest_aecbench.host.files import shown_path
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from pytest_aecbench.datasets.manifest import Manifest
@@ -136,9 +137,9 @@ def create(
     if as_json:
         print_json(manifest.model_dump(mode="json"))
     else:
-        typer.echo(f"{manifest.ref}: {_count(len(tasks), 'task')}, {manifest.content_hash}")
+        typer.echo(f"{manifest.ref}: {counted(len(tasks), 'task')}, {manifest.content_hash}")
         if left_out := len(selected) - len(kept):
-            typer.echo(f"left out: {_count(left_out, 'held-out task')}; --holdout includes them")
+            typer.echo(f"left out: {counted(left_out, 'held-out task')}; --holdout includes them")
         typer.echo(f"in {shown_path(path)}")
 
 
@@ -217,7 +218,7 @@ def validate(dataset: Ref, as_json: AsJson = False) -> None:
         for change in changes:
             typer.echo(change)
         if not changes:
-            typer.echo(f"{manifest.ref}: {_count(len(manifest.tasks), 'task')}, all unchanged")
+            typer.echo(f"{manifest.ref}: {counted(len(manifest.tasks), 'task')}, all unchanged")
     if changes:
         raise typer.Exit(1)
 
@@ -246,7 +247,7 @@ def export_archive(
     held_out = sum(task.visibility == "holdout" for task in manifest.tasks)
     if held_out and not holdout:
         raise SettingsError(
-            f"{ref}: {_count(held_out, 'held-out task')} would become public; "
+            f"{ref}: {counted(held_out, 'held-out task')} would become public; "
             "export a dataset without them, or use --holdout"
         )
     target = output or Path(f"{ref.name}-{ref.version}.tar.gz")
@@ -254,7 +255,7 @@ def export_archive(
     if as_json:
         print_json({"dataset": manifest.ref, "archive": str(target)})
     else:
-        typer.echo(f"{manifest.ref}: {_count(len(manifest.tasks), 'task')} in {target}")
+        typer.echo(f"{manifest.ref}: {counted(len(manifest.tasks), 'task')} in {target}")
 
 
 @app.command("import")
@@ -276,7 +277,7 @@ def import_archive(
         print_json({"dataset": manifest.ref, "new_tasks": new})
     else:
         there = len(manifest.tasks) - len(new)
-        typer.echo(f"{manifest.ref}: {_count(len(new), 'new task')}, {there} existed already")
+        typer.echo(f"{manifest.ref}: {counted(len(new), 'new task')}, {there} existed already")
 
 
 @app.command()
@@ -304,7 +305,3 @@ def diff(
 
 def _outline(manifest: Manifest) -> dict[str, object]:
     return manifest.model_dump(mode="json", exclude={"tasks"})
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

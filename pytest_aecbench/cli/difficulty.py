@@ -21,7 +21,7 @@ def difficulty(filters: Filters, as_json: AsJson = False) -> None:
     from pytest_aecbench.reports.difficulty import LEVELS, difficulties
     from pytest_aecbench.reports.results import TrialResult
 
-    found = difficulties(TrialResult.from_record(record) for record in filters.load())
+    found = difficulties(TrialResult.from_record(record) for record in filters.entries())
     if as_json:
         data = [
             {

@@ -86,7 +86,10 @@ class _Check:
 def doctor(
     context: typer.Context,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="The time for each check.")
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.1, show_default="10", help="The time for each check."
+        ),
     ] = 10.0,
     as_json: AsJson = False,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,9 @@ from pytest_aecbench.cli.groups import option, option_group
 from pytest_aecbench.ledger.query import OUTCOMES, Query, parse_since
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.ledger.record import TrialRecord
 
 __all__ = ["Filters", "with_filters"]
@@ -45,20 +47,34 @@ class Filters:
         begun = parse_since(since, "--since") if since else None
         return cls(experiment, Query(**others, outcome=outcome, since=begun))
 
-    def load(self, where: str = "--experiment") -> list[TrialRecord]:
-        """Return the selected records; print the files that contain none.
+    def entries(self, where: str = "--experiment") -> list[Entry]:
+        """Return the figures of the selected records; print the files that contain none.
 
         ``where`` names the experiment in an error.
         """
-        from pytest_aecbench.ledger.store import Ledger
+        from pytest_aecbench.ledger.index import open_index
         from pytest_aecbench.settings.resolve import find_experiment
 
         root = project_settings().ledger_root
         chosen = find_experiment(root, self.experiment, where) if self.experiment else None
-        loaded = Ledger(root).load(chosen)
-        for problem in loaded.problems:
+        with open_index(root) as index:
+            found = index.load(chosen)
+        gc.freeze()  # they stay as long as the command, so the collector need not look at them
+        for problem in found.problems:
             print_problem(f"{problem}; skipped")
-        return self.query.select(loaded.records)
+        return self.query.select(found.entries)
+
+    def records(self, where: str = "--experiment") -> Iterator[TrialRecord]:
+        """Yield the selected records whole, one at a time; for the rest as ``entries``."""
+        from pytest_aecbench.ledger.store import LedgerProblem, read_record
+
+        root = project_settings().ledger_root
+        for entry in self.entries(where):
+            found = read_record(root / entry.experiment_id, f"{entry.trial_id}.json")
+            if isinstance(found, LedgerProblem):  # removed a moment ago
+                print_problem(f"{found}; skipped")
+            else:
+                yield found
 
 
 def with_filters(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

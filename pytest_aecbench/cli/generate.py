@@ -20,6 +20,7 @@ from pytest_aecbench.cli.console import (
 )
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import shown_path
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -219,7 +220,7 @@ def _print_validity(matched: int, known: int, warnings: Sequence[str], as_json: 
         about = {"valid": True, "matched_templates": matched, "total_templates": known}
         print_json({**about, "warnings": warnings})
     else:
-        typer.echo(f"valid: {matched} of {known} templates match")
+        typer.echo(f"valid: {matched} of {counted(known, 'template')} match")
 
 
 def _print_changes(target: str, count: int, changes: Sequence[str], as_json: bool) -> None:
@@ -262,7 +263,7 @@ def _print_suite(made: Generated, target: Path, dry_run: bool, as_json: bool) ->
     attempts = total + sum(made.rejected.values())
     typer.echo(f"\n{total} of {attempts} draws accepted")
     state = "would write" if dry_run else "wrote" if made.is_new else "unchanged"
-    typer.echo(f"{state} {total} tasks in {shown_path(target)}")
+    typer.echo(f"{state} {counted(total, 'task')} in {shown_path(target)}")
 
 
 def _counts(made: Generated) -> dict[str, dict[str, int]]:
@@ -455,4 +456,4 @@ def _print_audit(found: Audit) -> None:
     for problem in found.problems:
         typer.echo(f"problem: {problem}")
     count = len(found.problems)
-    typer.echo(f"{found.template}: {count or 'no'} problem{'' if count == 1 else 's'}")
+    typer.echo(f"{found.template}: {counted(count, 'problem') if count else 'no problems'}")

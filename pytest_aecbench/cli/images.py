@@ -9,6 +9,7 @@ import typer
 
 from pytest_aecbench.cli.console import AsJson, print_json
 from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ def list_images(as_json: AsJson = False) -> None:
         return
     for image in found:
         typer.echo(_as_line(image))
-    typer.echo(f"{len(found)} {'image' if len(found) == 1 else 'images'}")
+    typer.echo(counted(len(found), "image"))
 
 
 @images.command()

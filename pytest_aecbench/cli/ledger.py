@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import sys
 from pathlib import Path
@@ -27,6 +26,7 @@ from pytest_aecbench.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.ledger.record import TrialRecord
 
 __all__ = ["app"]
@@ -90,7 +90,7 @@ def list_records(
 
     Example: aec-bench ledger list --trials --outcome error --since 7d
     """
-    records = filters.load()
+    records = filters.entries()
     rows = list(_trial_rows(records) if trials else _experiment_rows(records))
     if as_json:
         print_json(rows)
@@ -100,10 +100,10 @@ def list_records(
         typer.echo(f"nothing in {shown_path(project_settings().ledger_root)}")
 
 
-def _experiment_rows(records: Iterable[TrialRecord]) -> Iterator[dict[str, object]]:
+def _experiment_rows(records: Iterable[Entry]) -> Iterator[dict[str, object]]:
     from pytest_aecbench.ledger.query import outcome_of
 
-    experiments: dict[str, list[TrialRecord]] = {}
+    experiments: dict[str, list[Entry]] = {}
     for record in records:
         experiments.setdefault(record.experiment_id, []).append(record)
     for experiment_id, attempts in experiments.items():
@@ -119,7 +119,7 @@ def _experiment_rows(records: Iterable[TrialRecord]) -> Iterator[dict[str, objec
         }
 
 
-def _trial_rows(records: Iterable[TrialRecord]) -> Iterator[dict[str, object]]:
+def _trial_rows(records: Iterable[Entry]) -> Iterator[dict[str, object]]:
     from pytest_aecbench.ledger.query import outcome_of
 
     for record in records:
@@ -190,7 +190,7 @@ def _find(prefix: str) -> tuple[TrialRecord, Path]:
     ]
     if not prefix or not found:
         raise SettingsError(
-            f"TRIAL: {prefix!r} is not a trial in {shown_path(root)}; "
+            f"TRIAL: trial {prefix!r} not found in {shown_path(root)}; "
             "'aec-bench ledger list --trials' lists them"
         )
     if len(found) > 1:
@@ -231,28 +231,27 @@ def export_records(
     Example: aec-bench ledger export --experiment nightly --format csv -o nightly.csv
     """
     check_choices([output_format], _FORMATS, "--format")
-    records = filters.load()
-    text = io.StringIO(newline="")
-    if output_format == "csv" and not as_json:
-        _write_csv(text, records)
-    else:
-        text.writelines(f"{record.model_dump_json()}\n" for record in records)
+    as_csv = output_format == "csv" and not as_json
     if output is None:
-        sys.stdout.write(text.getvalue())
+        _write(sys.stdout, filters, as_csv=as_csv)
         return
     try:
-        output.write_text(text.getvalue(), encoding="utf-8", newline="")
+        with output.open("w", encoding="utf-8", newline="") as text:
+            _write(text, filters, as_csv=as_csv)
     except OSError as error:
         raise SettingsError(f"{output}: cannot be written, {error.strerror}") from None
 
 
-def _write_csv(file: IO[str], records: Iterable[TrialRecord]) -> None:
-    writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(map(_csv_row, records))
+def _write(file: IO[str], filters: Filters, *, as_csv: bool) -> None:
+    if as_csv:
+        writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(map(_csv_row, filters.entries()))
+    else:
+        file.writelines(f"{record.model_dump_json()}\n" for record in filters.records())
 
 
-def _csv_row(record: TrialRecord) -> dict[str, object]:
+def _csv_row(record: Entry) -> dict[str, object]:
     from pytest_aecbench.ledger.query import outcome_of
 
     task, agent, timing = record.task, record.agent, record.timing
@@ -260,7 +259,7 @@ def _csv_row(record: TrialRecord) -> dict[str, object]:
     return {
         **{name: getattr(record, name) for name in ("experiment_id", "trial_id", "trial_key")},
         **{name: getattr(record, name) for name in ("run_id", "repetition", "attempt")},
-        **record.cost.model_dump(),
+        **record.cost._asdict(),
         "task_id": task.task_id,
         "task_digest": task.digest,
         "domain": task.domain,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -15,27 +16,26 @@ from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.reports.leaderboard import Leaderboard, Row
-    from pytest_aecbench.reports.summary import AgentSummary, Group
+    from pytest_aecbench.reports.summary import Group
 
-__all__ = ["app"]
+__all__ = ["ExperimentName", "Holdout", "app", "records_of"]
 
 app = typer.Typer(help="Summaries, rankings and comparisons of results.", no_args_is_help=True)
 
-_GROUPS: dict[str, Callable[[AgentSummary], Mapping[str, Group]]] = {
-    "difficulty": lambda summary: summary.by_difficulty,
-    "domain": lambda summary: summary.by_domain,
-}
+# Columns of a terminal that has room for drawings.
+_WIDE = 120
 
 Holdout = Annotated[bool, typer.Option("--holdout", help="Include held-out tasks.")]
 ExperimentName = Annotated[str, typer.Argument(help="An experiment's id, or 'latest'.")]
 
 
-def _records(experiment: str) -> list[TrialRecord]:
-    if records := Filters(experiment).load("EXPERIMENT"):
+def records_of(experiment: str) -> list[Entry]:
+    """Return the records of an experiment, which has some."""
+    if records := Filters(experiment).entries("EXPERIMENT"):
         return records
     raise SettingsError(f"EXPERIMENT: {experiment!r} has no records; name one that has")
 
@@ -54,12 +54,13 @@ def summary(
     """
     from pytest_aecbench.reports.leaderboard import newest_versions
     from pytest_aecbench.reports.markdown import markdown_summary
+    from pytest_aecbench.reports.rankings import set_aside_notes
     from pytest_aecbench.reports.results import TrialResult
     from pytest_aecbench.reports.summary import summarise
     from pytest_aecbench.reports.text import summary_lines
 
     check_choices([output_format], ("json", "markdown", "table"), "--format")
-    records = _records(experiment)
+    records = records_of(experiment)
     name = records[0].experiment_id
     counted, set_aside = newest_versions(records)
     results = [TrialResult.from_record(record) for record in counted]
@@ -75,7 +76,7 @@ def summary(
         typer.echo(f"aec: {name}")
         for line in summary_lines(results, wall_sec):
             typer.echo(line)
-    for note in _set_aside_notes(set_aside):
+    for note in set_aside_notes(set_aside):
         typer.echo(note)
 
 
@@ -95,6 +96,9 @@ def rank_agents(
         ),
     ] = None,
     holdout: Holdout = False,
+    mounted: Annotated[
+        bool, typer.Option("--mounted", help="Also count trials that ran with --aec-mount.")
+    ] = False,
     output_format: Annotated[
         str, typer.Option("--format", help="table, markdown, json or csv.")
     ] = "table",
@@ -106,15 +110,16 @@ def rank_agents(
 
     Example: aec-bench report leaderboard --by domain --format markdown
     """
-    from pytest_aecbench.reports.leaderboard import leaderboard
+    from pytest_aecbench.reports.leaderboard import counted_attempts, rank
     from pytest_aecbench.reports.markdown import code
+    from pytest_aecbench.reports.rankings import GROUPS, board_notes
 
     check_choices([output_format], ("csv", "json", "markdown", "table"), "--format")
-    check_choices(by or (), tuple(_GROUPS), "--by")
+    check_choices(by or (), tuple(GROUPS), "--by")
     if k is not None and k < 1:
         raise SettingsError(f"--k: {k!r} is not valid; use a whole number from 1")
-    records = filters.load()
-    board = leaderboard(records, holdout=holdout, k=k)
+    # Nothing else holds the entries, so that they can be let go while they are counted.
+    board = rank(counted_attempts(filters.entries(), holdout=holdout, mounted=mounted), k=k)
     groups = sorted(set(by or ()))
     if as_json or output_format == "json":
         print_json(_board_data(board, groups))
@@ -127,97 +132,62 @@ def rank_agents(
     else:
         _print_board(board, groups)
     if not as_json and output_format in ("markdown", "table"):
-        for note in _board_notes(board, code if output_format == "markdown" else printable):
+        for note in board_notes(board, code if output_format == "markdown" else printable):
             typer.echo(note)
 
 
-def _set_aside_notes(set_aside: Mapping[str, int]) -> Iterator[str]:
-    for task_id, count in set_aside.items():
-        yield f"not counted: {count} of earlier versions of {task_id}"
-
-
-def _board_notes(board: Leaderboard, shown: Callable[[str], str]) -> Iterator[str]:
-    """Yield the agents that are ranked last, and what is not counted; names as they are shown."""
-    from pytest_aecbench.reports.scores import MAX_MISSING, missing_text
-
-    if any(row.complete for row in board.rows):
-        for row in board.rows:
-            if not row.complete:
-                yield f"ranked last: {shown(row.agent)}; {missing_text(row.missing, MAX_MISSING)}"
-    yield from _set_aside_notes(board.set_aside)
-    if board.held_out:
-        yield f"not counted: {board.held_out} of held-out tasks; --holdout counts them"
-
-
-def _board_head(board: Leaderboard) -> tuple[str, ...]:
-    from pytest_aecbench.reports.columns import ERRORS_AS_ZEROS, FIGURES, USED, heads
-
-    at_k = (f"pass@{board.k}",) if board.k > 1 else ()
-    figures = heads((*FIGURES, ERRORS_AS_ZEROS))
-    return ("agent", "scored", *figures, *at_k, "error rate", *heads(USED))
-
-
-def _board_cells(board: Leaderboard, row: Row) -> tuple[str, ...]:
-    from pytest_aecbench.reports.columns import ERRORS_AS_ZEROS, FIGURES, USED, cells, number_text
-
-    at_k = number_text(row.pass_at_k)
-    if 0 < row.pass_k_tasks < board.tasks:
-        at_k += f" ({row.pass_k_tasks} of {board.tasks} tasks)"
-    return (
-        row.agent,
-        f"{row.summary.overall.tasks_scored} of {board.tasks}",
-        *cells((*FIGURES, ERRORS_AS_ZEROS), row.summary.overall),
-        *((at_k,) if board.k > 1 else ()),
-        f"{row.error_rate:.0%}",
-        *cells(USED, row.summary),
+def _print_board(board: Leaderboard, groups: Sequence[str]) -> None:
+    from pytest_aecbench.reports.rankings import (
+        board_cells,
+        board_head,
+        group_head,
+        group_rows,
+        pair_head,
+        pair_rows,
     )
 
-
-def _group_head(by: str) -> tuple[str, ...]:
-    from pytest_aecbench.reports.columns import TABLE, heads
-
-    return ("agent", by, *heads(TABLE))
-
-
-def _group_rows(board: Leaderboard, by: str) -> Iterator[tuple[str, ...]]:
-    from pytest_aecbench.reports.columns import TABLE, cells
-
-    for row in board.rows:
-        for name, group in _GROUPS[by](row.summary).items():
-            yield (row.agent, name, *cells(TABLE, group))
-
-
-def _pair_head() -> tuple[str, ...]:
-    from pytest_aecbench.reports.columns import PAIRED, heads
-
-    return ("agent", "less", *heads(PAIRED))
-
-
-def _pair_rows(board: Leaderboard) -> Iterator[tuple[str, ...]]:
-    from pytest_aecbench.reports.columns import PAIRED, cells
-
-    for pair in board.pairs:
-        yield (pair.agent, pair.other, *cells(PAIRED, pair))
-
-
-def _print_board(board: Leaderboard, groups: Sequence[str]) -> None:
-    print_table(_board_head(board), (_board_cells(board, one) for one in board.rows))
+    head = board_head(board)
+    rows = [board_cells(board, one) for one in board.rows]
+    if shutil.get_terminal_size().columns >= _WIDE:
+        head = (head[0], "0 to 1", *head[1:])
+        rows = [(row[0], _strip(one), *row[1:]) for row, one in zip(rows, board.rows, strict=True)]
+    print_table(head, rows)
     for by in groups:
         typer.echo()
-        print_table(_group_head(by), _group_rows(board, by))
+        print_table(group_head(by), group_rows(board, by))
     if board.pairs:
         typer.echo()
-        print_table(_pair_head(), _pair_rows(board))
+        print_table(pair_head(), pair_rows(board))
+
+
+def _strip(row: Row) -> str:
+    """Return an agent's interval as the terminal can draw it."""
+    from pytest_aecbench.reports.text import interval_text
+
+    drawn = interval_text(row.summary.overall.mean)
+    try:
+        drawn.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return interval_text(row.summary.overall.mean, ascii_only=True)
+    return drawn
 
 
 def _print_markdown(board: Leaderboard, groups: Sequence[str]) -> None:
     from pytest_aecbench.reports.markdown import code, table
+    from pytest_aecbench.reports.rankings import (
+        board_cells,
+        board_head,
+        group_head,
+        group_rows,
+        pair_head,
+        pair_rows,
+    )
 
-    rows = (_board_cells(board, one) for one in board.rows)
-    typer.echo(table(_board_head(board), ((code(name), *rest) for name, *rest in rows)))
-    more = [(_group_head(by), _group_rows(board, by)) for by in groups]
+    rows = (board_cells(board, one) for one in board.rows)
+    typer.echo(table(board_head(board), ((code(name), *rest) for name, *rest in rows)))
+    more = [(group_head(by), group_rows(board, by)) for by in groups]
     if board.pairs:
-        more.append((_pair_head(), _pair_rows(board)))
+        more.append((pair_head(), pair_rows(board)))
     for head, found in more:
         named = ((code(name), code(second), *rest) for name, second, *rest in found)
         typer.echo(f"\n{table(head, named)}")
@@ -226,6 +196,7 @@ def _print_markdown(board: Leaderboard, groups: Sequence[str]) -> None:
 
 def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
     from pytest_aecbench.reports.columns import PAIRED, data
+    from pytest_aecbench.reports.rankings import GROUPS
 
     return {
         "k": board.k,
@@ -235,7 +206,7 @@ def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
                 **_row_data(row),
                 **{
                     f"by_{by}": {
-                        name: _group_data(group) for name, group in _GROUPS[by](row.summary).items()
+                        name: _group_data(group) for name, group in GROUPS[by](row.summary).items()
                     }
                     for by in groups
                 },
@@ -247,6 +218,7 @@ def _board_data(board: Leaderboard, groups: Sequence[str]) -> dict[str, object]:
         ],
         "set_aside": board.set_aside,
         "held_out": board.held_out,
+        "mounted": board.mounted,
     }
 
 
@@ -272,11 +244,13 @@ def _group_data(group: Group) -> dict[str, object]:
 
 def _print_csv(board: Leaderboard, groups: Sequence[str]) -> None:
     """Print a row per agent and, if requested, one per group of its trials."""
+    from pytest_aecbench.reports.rankings import GROUPS
+
     rows = []
     for row in board.rows:
         rows.append({**_row_data(row), "k": board.k})
         for by in groups:
-            for name, group in _GROUPS[by](row.summary).items():
+            for name, group in GROUPS[by](row.summary).items():
                 rows.append({"agent": row.agent, "by": by, "group": name, **_group_data(group)})
     columns = ["agent", "by", "group", *dict.fromkeys(key for one in rows for key in one)]
     writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(columns)), lineterminator="\n")
@@ -329,7 +303,7 @@ def compare_experiments(
             raise SettingsError(f"{option}: {share!r} is not valid; use a number from 0 to 1")
         if share is not None and not fail_on_regression:
             raise SettingsError(f"{option}: has no effect by itself; add --fail-on-regression")
-    sides = (_records(before), _records(after))
+    sides = (records_of(before), records_of(after))
     names = (sides[0][0].experiment_id, sides[1][0].experiment_id)
     if names[0] == names[1]:
         raise SettingsError(f"B: {names[1]!r} is compared with itself; name another experiment")

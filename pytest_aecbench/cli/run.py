@@ -40,17 +40,19 @@ _Tasks: TypeAlias = Annotated[
     typer.Argument(help="Paths or ids of tasks, or node ids (default: all below tasks)."),
 ]
 _Workers: TypeAlias = Annotated[
-    int | None, typer.Option("-n", "--workers", metavar="N", help="How many trials at a time.")
+    int | None, typer.Option("-n", "--workers", metavar="N", help="Run trials in N processes.")
 ]
 _DryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Print the pytest command and do not run it.")
 ]
 # Settings that an evaluation does not have: it runs no agents, and names its experiment itself.
 _NOT_FOR_EVALUATION = {
+    "agent_files",
     "agents",
     "checks",
     "evaluate",
     "experiment",
+    "join",
     "max_cost_usd",
     "repetitions",
     "rerun",
@@ -79,7 +81,8 @@ def _option(row: Setting) -> Parameter:
     about = row.help.replace("`", "").replace("--aec-", "--")
     help_text = f"{about[:1].upper()}{about[1:]}."
     kind: Any = bool if row.metavar is None else list[str] | None if row.repeats else str | None
-    about_option = typer.Option(f"--{row.short}", metavar=row.metavar, help=help_text)
+    names = [*([f"-{row.letter}"] if row.letter else []), f"--{row.short}"]
+    about_option = typer.Option(*names, metavar=row.metavar, help=help_text)
     default = False if row.metavar is None else None
     return option(_parameter(row), Annotated[kind, about_option], default)
 
@@ -131,7 +134,7 @@ def evaluate(
     *,
     settings: dict[str, Any],
 ) -> None:
-    """Verify again the work of an experiment's agents, with today's verifiers and without agents.
+    """Re-score the saved outputs of an experiment with today's verifiers, without running agents.
 
     The new records are an experiment of their own and refer to the old ones, which stay unchanged.
     Arguments after -- go to pytest unchanged.

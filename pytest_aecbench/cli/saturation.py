@@ -39,7 +39,7 @@ def saturation(
     from pytest_aecbench.reports.saturation import saturation as judged
 
     check_choices([output_format], ("csv", "json", "markdown", "table"), "--format")
-    found = judged(filters.load(), holdout=holdout)
+    found = judged(filters.entries(), holdout=holdout)
     rows = [{"task": task.task_id, **data(COLUMNS, task)} for task in found.tasks]
     if as_json or output_format == "json":
         print_json({"verdicts": found.verdicts, "tasks": rows, "not_counted": found.not_counted})

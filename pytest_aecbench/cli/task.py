@@ -51,7 +51,7 @@ def new(
     tasks_dir: Annotated[Path, typer.Option(help="The directory of tasks.")] = Path("tasks"),
     as_json: AsJson = False,
 ) -> None:
-    """Create a task that works right away; on a terminal, asks for missing values.
+    """Create a task that runs right away; on a terminal, asks for missing values.
 
     Example: aec-bench task new electrical/ohms-law --output-field current_a=2.0:A
     """
@@ -77,9 +77,12 @@ def new(
         return
     for file in files:
         typer.echo(path / file)
-    typer.echo("\nThe task works now: the oracle passes and nop fails:")
+    typer.echo("\nThe task runs now: the oracle passes and nop fails:")
     typer.echo(f"  pytest {path} --aec-agent=oracle --aec-agent=nop")
-    typer.echo("Next, state the problem in instruction.md and solve it in solution/.")
+    typer.echo(
+        "Next, state the problem in instruction.md, solve it in solution/, and check it all:"
+    )
+    typer.echo(f"  pytest {path} --aec-check")
 
 
 def _ask_for_fields() -> list[str]:
@@ -163,7 +166,7 @@ def validate(
     """
     for path in paths:
         if not path.exists():
-            raise SettingsError(f"{path}: does not exist; use the path of a task")
+            raise SettingsError(f"{str(path)!r} does not exist; use the path of a task")
     options = [f"--aec-check={'all' if exploits else 'standard'}"]
     options += [f"--aec-backend={backend}"] if backend else []
     found = _run([*map(str, paths), *options])

@@ -66,7 +66,7 @@ class Datasets:
         names = ", ".join(map(str, known[-_LISTED:]))
         there_are = f"there are {names}" if names else "make one with 'aec-bench dataset create'"
         raise SettingsError(
-            f"{where}: {text!r} is not a dataset in {shown_path(self.root)}; {there_are}"
+            f"{where}: dataset {text!r} not found in {shown_path(self.root)}; {there_are}"
         )
 
     def path(self, ref: DatasetRef) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import tempfile
 from contextlib import contextmanager, suppress
@@ -17,16 +18,20 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "copy_file",
+    "copy_with_holes",
     "files_below",
     "open_regular",
     "read_regular",
     "read_text",
     "shared_directory",
     "shown_path",
+    "user_directory",
     "whole",
 ]
 
 _MAX_TEXT_BYTES = 1 << 20  # larger files are not hand-written
+_BLOCK = 256 * 1024
 _RIGHT = {errno.EINVAL: "put a text file there", errno.EFBIG: "make it shorter"}
 
 
@@ -44,6 +49,17 @@ def shared_directory(name: str = "") -> Path:
     return directory
 
 
+def user_directory(variable: str, default: str) -> Path | None:
+    """Return this user's directory of a kind, by XDG's variable or below home; None without one."""
+    named = os.environ.get(variable, "")
+    if os.path.isabs(named):  # noqa: PTH117  (the specification has it that others are ignored)
+        return Path(named, "aec-bench")
+    try:
+        return Path.home() / default / "aec-bench"
+    except RuntimeError:
+        return None
+
+
 def shown_path(path: Path) -> str:
     """Return the path as a person would write it: from the working directory, or from home.
 
@@ -57,19 +73,20 @@ def shown_path(path: Path) -> str:
     return str(path)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path | str) -> str:
     """Return a hand-written text file's text, or raise a ValueError of one line with its path."""
     try:
         data = read_regular(path, _MAX_TEXT_BYTES)
     except OSError as error:
-        reason = error.strerror or str(error)
-        right = _RIGHT.get(error.errno or 0, "add a readable file")
-        raise ValueError(f"{shown_path(path)}: {reason[:1].lower()}{reason[1:]}; {right}") from None
+        reason, right = error.strerror or str(error), _RIGHT.get(error.errno or 0)
+        problem = f"{reason[:1].lower()}{reason[1:]}; {right or 'add a readable file'}"
+        raise ValueError(f"{shown_path(Path(path))}: {problem}") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         where = f"byte {error.start}, {data[error.start : error.start + 1]!r},"
-        raise ValueError(f"{shown_path(path)}: {where} is not UTF-8; save it as UTF-8") from None
+        problem = f"{where} is not UTF-8; save it as UTF-8"
+        raise ValueError(f"{shown_path(Path(path))}: {problem}") from None
 
 
 def read_regular(path: Path | str, max_bytes: int, *, follow: bool = True) -> bytes:
@@ -117,6 +134,24 @@ def whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def copy_with_holes(reader: IO[bytes], writer: IO[bytes]) -> None:
+    """Copy the rest of a file; blocks of nothing but zeros take no room in the copy."""
+    empty = bytes(_BLOCK)
+    while block := reader.read(_BLOCK):
+        if block == empty[: len(block)]:
+            writer.seek(len(block), os.SEEK_CUR)
+        else:
+            writer.write(block)
+    writer.truncate()
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copy a file with its mode and times; blocks of nothing but zeros take no room."""
+    with open(source, "rb") as reader, open(target, "wb") as writer:  # noqa: PTH123  (of copytree)
+        copy_with_holes(reader, writer)
+    shutil.copystat(source, target)
 
 
 def files_below(directory: Path, prefix: str = "") -> Iterator[tuple[str, int]]:

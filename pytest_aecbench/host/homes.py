@@ -1,7 +1,7 @@
 """Homes: directories of sandboxes on this machine, each naming the process that owns it.
 
 The owner is in the home's name and in a file in it, so that other processes can remove the home
-once its owner is dead.
+once its owner is dead. The file is the owner's heartbeat.
 """
 
 from __future__ import annotations
@@ -10,19 +10,27 @@ import json
 import shutil
 import subprocess
 import tempfile
-import time
-from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-from pytest_aecbench.host.files import shared_directory
+from pytest_aecbench.host.files import read_regular, shared_directory
+from pytest_aecbench.host.heartbeat import beat, silence
 from pytest_aecbench.host.owner import Owner
 
-__all__ = ["abandoned_homes", "keep", "make_home", "remove_tree"]
+__all__ = ["Homes", "abandoned_homes", "find_homes", "keep", "make_home", "remove_tree"]
 
 _OWNER_FILE = "owner.json"
 _KEPT_FILE = "kept"
 # A home without an owner's file is being made or removed, perhaps by a process of another host.
 _NAMELESS_SEC = 3600
+_MAX_OWNER_BYTES = 1 << 16
+
+
+class Homes(NamedTuple):
+    """Homes that can be removed, and those whose owner cannot be proved dead."""
+
+    abandoned: list[Path]
+    out_of_sight: list[Path]
 
 
 def make_home(kind: str) -> Path:
@@ -31,6 +39,7 @@ def make_home(kind: str) -> Path:
     prefix = f"{kind}-{owner.short}-"
     home = Path(tempfile.mkdtemp(prefix=prefix, dir=shared_directory("homes")))
     (home / _OWNER_FILE).write_text(json.dumps(owner.labels()))
+    beat(home / _OWNER_FILE)
     return home
 
 
@@ -39,27 +48,39 @@ def keep(home: Path) -> None:
     (home / _KEPT_FILE).touch()
 
 
+def find_homes(kind: str) -> Homes:
+    """Return the homes of that kind whose owner can no longer remove them, or is out of sight."""
+    found = Homes([], [])
+    for home in sorted(shared_directory("homes").glob(f"{kind}-*")):
+        if (home / _KEPT_FILE).exists():
+            continue
+        owner = _owner_of(home)
+        if owner is None:
+            if _is_left_by_its_maker(home):
+                found.abandoned.append(home)
+        elif owner.is_dead(heartbeat=home / _OWNER_FILE):
+            found.abandoned.append(home)
+        elif not owner.is_in_sight():
+            found.out_of_sight.append(home)
+    return found
+
+
 def abandoned_homes(kind: str) -> list[Path]:
     """Return the homes of that kind whose owner can no longer remove them."""
-    homes = sorted(shared_directory("homes").glob(f"{kind}-*"))
-    return [home for home in homes if _is_abandoned(home)]
+    return find_homes(kind).abandoned
 
 
-def _is_abandoned(home: Path) -> bool:
-    if (home / _KEPT_FILE).exists():
-        return False
+def _owner_of(home: Path) -> Owner | None:
     try:
-        owner = Owner.from_labels(json.loads((home / _OWNER_FILE).read_text()))
-    except (OSError, ValueError):
-        owner = None
-    if owner is not None:
-        return owner.is_dead()
+        return Owner.from_labels(json.loads(read_regular(home / _OWNER_FILE, _MAX_OWNER_BYTES)))
+    except (OSError, TypeError, ValueError):
+        return None
+
+
+def _is_left_by_its_maker(home: Path) -> bool:
+    """Return whether a home without an owner's file will not get one any more."""
     maker = home.name.rpartition("-")[0].rpartition("-")[2]
-    if Owner.is_dead_by_its_short(maker):
-        return True
-    with suppress(OSError):
-        return time.time() - home.stat().st_mtime > _NAMELESS_SEC
-    return False
+    return Owner.is_dead_by_its_short(maker) or silence(home) > _NAMELESS_SEC
 
 
 def remove_tree(directory: Path) -> None:

@@ -7,23 +7,44 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_aecbench.errors import BackendError
-from pytest_aecbench.host.files import shared_directory
+from pytest_aecbench.host.files import read_regular, shared_directory, whole
+from pytest_aecbench.host.heartbeat import beat, silence
 from pytest_aecbench.host.owner import Owner
 
-__all__ = ["Lease", "Spent", "add_cost", "begin", "dead", "end", "spent"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Lease", "Leases", "Spent", "add_cost", "begin", "end", "find_leases", "spent"]
 
 
 _UNKNOWN = "unknown"
+_LEASE = ".json"
+_MAX_LEASE_BYTES = 1 << 20
+# A lease that cannot be read tells nothing; its run writes it whole, so it was left by a crash.
+_TORN_SEC = 3600.0
 
 
 class Lease(NamedTuple):
-    """A run and its ledger."""
+    """A run and its ledger.
+
+    ``settings`` are those of the run in plain types, and ``secrets`` the names of the secrets that
+    it knew; they are needed to remove secrets from the files of trials that died.
+    """
 
     run_id: str
     ledger_root: Path
+    settings: Mapping[str, Any] = {}
+    secrets: Sequence[str] = ()
+
+
+class Leases(NamedTuple):
+    """The leases of runs whose process is dead, and of those that cannot be proved dead."""
+
+    dead: list[Lease]
+    out_of_sight: list[Lease]
 
 
 class Spent(NamedTuple):
@@ -33,14 +54,21 @@ class Spent(NamedTuple):
     unknown: int
 
 
-def begin(run_id: str, ledger_root: Path) -> None:
+def begin(lease: Lease) -> None:
     """Write the lease of a run that this process controls."""
-    labels = {**Owner.current().labels(), "ledger_root": str(ledger_root.absolute())}
-    path = _file(run_id)
+    content = {
+        **Owner.current().labels(),
+        "ledger_root": str(lease.ledger_root.absolute()),
+        "settings": lease.settings,
+        "secrets": lease.secrets,
+    }
+    path = _file(lease.run_id)
     try:
-        path.write_text(json.dumps(labels), encoding="utf-8")
+        with whole(path, durable=False) as file:
+            file.write(json.dumps(content, default=str).encode())
     except OSError as error:
         raise BackendError(f"{path}: cannot be written, {error.strerror}; set TMPDIR") from None
+    beat(path)
 
 
 def end(run_id: str) -> None:
@@ -49,18 +77,24 @@ def end(run_id: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def dead() -> list[Lease]:
-    """Return the runs whose process is dead."""
-    found = []
-    for path in sorted(shared_directory("runs").glob("*.json")):
+def find_leases() -> Leases:
+    """Return the runs whose process is dead or out of sight; forget leases that are torn."""
+    found = Leases([], [])
+    for path in sorted(shared_directory("runs").glob(f"*{_LEASE}")):
         try:
-            labels = json.loads(path.read_text(encoding="utf-8"))
+            labels = json.loads(read_regular(path, _MAX_LEASE_BYTES))
             owner = Owner.from_labels(labels)
-            lease = Lease(path.stem, Path(labels["ledger_root"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # being written, or removed meanwhile
-        if owner is not None and owner.is_dead():
-            found.append(lease)
+            more = (labels.get("settings", {}), labels.get("secrets", ()))
+            lease = Lease(path.stem, Path(labels["ledger_root"]), *more)
+        except (AttributeError, KeyError, OSError, TypeError, ValueError):
+            owner = None
+        if owner is None:
+            if silence(path) > _TORN_SEC:
+                end(path.stem)
+        elif owner.is_dead(heartbeat=path):
+            found.dead.append(lease)
+        elif not owner.is_in_sight():
+            found.out_of_sight.append(lease)
     return found
 
 

@@ -49,6 +49,11 @@ class Interrupts:
             for number, default in _SIGNALS.items():
                 if signal.getsignal(number) == self._answer:
                     signal.signal(number, default)
+        if self._received:
+            # Python remembers an interrupt that left code from a string, such as a dataclass being
+            # made, also if it was caught later; `python -m` then dies of SIGINT in place of its
+            # exit code. It forgets the interrupt when it runs other code from a string.
+            exec("")  # noqa: S102
 
     @contextmanager
     def held_back(self) -> Iterator[None]:

@@ -110,7 +110,10 @@ def _usable(backend: str, count: int) -> int:
         limit, since, every_sec = map(float, _limit_file(backend).read_text().split())
     except (FileNotFoundError, ValueError):
         return count
-    doublings = max(0.0, time.time() - since) // every_sec
+    if (elapsed := time.time() - since) < 0:  # the clock was set back
+        _limit(backend, int(limit), every_sec)
+        elapsed = 0.0
+    doublings = elapsed // every_sec
     return max(1, int(min(count, limit * 2.0 ** min(doublings, 64))))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_aecbench import __version__
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.ledger.store import CHECKS, place_new
+from pytest_aecbench.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,10 +173,11 @@ def parse_checks(text: str, where: str) -> tuple[str, ...]:
     chosen: dict[str, None] = {}
     for word in filter(None, map(str.strip, text.split(","))):
         if word not in GROUPS and word not in GROUPS["all"]:
-            valid = ", ".join((*GROUPS, *GROUPS["all"]))
-            raise SettingsError(
-                f"{where}: {word!r} is not a check; use some of {valid}; paths go before {where}"
-            )
+            near = nearest(word, (*GROUPS, *GROUPS["all"]), cutoff=0.75)
+            valid = ", ".join((*GROUPS, *STANDARD, "or exploit:NAME"))
+            listed = f"use some of {valid}; paths go before {where}"
+            right = f"did you mean {near!r}?" if near else listed
+            raise SettingsError(f"{where}: {word!r} is not a check; {right}")
         chosen.update(dict.fromkeys(GROUPS.get(word, (word,))))
     if not chosen:
         raise SettingsError(

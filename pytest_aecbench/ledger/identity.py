@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-__all__ = ["agent_identity", "agent_key", "digest_of", "final_attempts", "trial_key"]
+__all__ = ["AgentKeys", "agent_identity", "agent_key", "digest_of", "final_attempts", "trial_key"]
 
 
 class _Agent(Protocol):
@@ -58,10 +58,27 @@ def agent_key(agent: _Agent) -> str:
     return json.dumps(agent_identity(agent), sort_keys=True)
 
 
-def trial_key(task_digest: str, agent: _Agent, repetition: int) -> str:
-    """Return what identifies a trial wherever and whenever it runs."""
+class AgentKeys:
+    """The keys of agents, each worked out once although thousands of records share the agent."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[_Agent, str]] = {}
+
+    def __call__(self, agent: _Agent) -> str:
+        """Return what ``agent_key`` does."""
+        known = self._known.get(id(agent))
+        if known is None:  # with the agent itself, so that its id is not that of another later
+            known = self._known[id(agent)] = agent, agent_key(agent)
+        return known[1]
+
+
+def trial_key(task_digest: str, agent: _Agent, repetition: int, mounts: Iterable[str] = ()) -> str:
+    """Return what identifies a trial wherever and whenever it runs.
+
+    With mounts, it is another trial than without.
+    """
     digest = hashlib.sha256()
-    for part in (task_digest, agent_key(agent), str(repetition)):
+    for part in (task_digest, agent_key(agent), str(repetition), *mounts):
         data = part.encode()
         digest.update(len(data).to_bytes(8, "big") + data)
     return digest.hexdigest()

@@ -6,17 +6,18 @@ import json
 import os
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_aecbench.errors import LedgerError
-from pytest_aecbench.host.files import read_regular
+from pytest_aecbench.host.files import read_regular, whole
+from pytest_aecbench.host.heartbeat import beat, silence
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.ledger.record import Cost, TrialRecord
 from pytest_aecbench.ledger.store import Ledger, remove_half_written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Attempt", "attempts", "begin", "end", "enter", "is_quiet", "recover", "spend"]
 
@@ -24,30 +25,38 @@ __all__ = ["Attempt", "attempts", "begin", "end", "enter", "is_quiet", "recover"
 # runs the attempt, the record to keep should that process die, each phase that was entered, and as
 # JSON the cost after each call to a model.
 _SUFFIX = ".running"
+_FIRST_PHASE = "build"
 _MAX_NOTE_BYTES = 1 << 26
+_HALF_WRITTEN = ".tmp"
+# A file without an owner that is as old as this was left by a process that died as it wrote it.
+_TORN_SEC = 3600.0
 
 
 class Attempt(NamedTuple):
-    """An attempt under way, as others see it."""
+    """An attempt under way, as others see it; ``owner`` is the process that makes it."""
 
     task_id: str
     agent: str
     repetition: int
     started_at: datetime
     phase: str
+    trial_id: str
+    run_id: str
+    owner: Owner
 
 
 def begin(ledger_root: Path, record: TrialRecord) -> None:
     """Note an attempt, with the record to keep of it should its process die."""
     note = _note(ledger_root, record.experiment_id, record.trial_id)
     owner = json.dumps(Owner.current().labels())
-    lines = (owner.encode(), record.model_dump_json().encode(), b"build\n")
+    lines = (owner.encode(), record.model_dump_json().encode(), f"{_FIRST_PHASE}\n".encode())
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_bytes(b"\n".join(lines))
+        with whole(note, durable=False) as file:
+            file.write(b"\n".join(lines))
     except OSError as error:
-        end(ledger_root, record.experiment_id, record.trial_id)  # remove a half-written note
         raise LedgerError(f"{note}: cannot be written, {error.strerror}") from None
+    beat(note)
 
 
 def enter(ledger_root: Path, experiment_id: str, trial_id: str, phase: str) -> None:
@@ -63,7 +72,7 @@ def spend(ledger_root: Path, experiment_id: str, trial_id: str, cost: Cost) -> N
 def _add(note: Path, line: str) -> None:
     # What is shown of it is not worth failing for, nor is an attempt that is not noted at all.
     with suppress(OSError):
-        file = os.open(note, os.O_WRONLY | os.O_APPEND)
+        file = os.open(note, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
         try:
             os.write(file, f"{line}\n".encode())
         finally:
@@ -72,86 +81,155 @@ def _add(note: Path, line: str) -> None:
 
 def end(ledger_root: Path, experiment_id: str, trial_id: str) -> None:
     """Forget an attempt that is over and whose record is kept by now."""
-    with suppress(OSError):
-        _note(ledger_root, experiment_id, trial_id).unlink()
+    _remove(_note(ledger_root, experiment_id, trial_id))
 
 
-def attempts(ledger_root: Path, experiment_id: str, run_id: str) -> list[Attempt]:
-    """Return the attempts that a run has under way, the oldest first."""
+def attempts(ledger_root: Path, experiment_id: str, run_id: str | None = None) -> list[Attempt]:
+    """Return the attempts that an experiment, or one run of it, has under way, the oldest first.
+
+    The owner of an attempt may be dead, if no later run has turned its note into a record.
+    """
     found = []
     with suppress(OSError):
         for entry in os.scandir(ledger_root / experiment_id):
             if not entry.name.endswith(_SUFFIX):
                 continue
-            with suppress(OSError, ValueError, LookupError):  # being written, or gone by now
-                _, data, *lines = read_regular(entry.path, _MAX_NOTE_BYTES).splitlines()
-                record = json.loads(data)
-                if record["run_id"] == run_id:
-                    found.append(_attempt(record, _phase(lines)))
-    return sorted(found, key=lambda attempt: attempt.started_at)
+            # Being written, or gone by now, or not a note at all.
+            with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+                labels, data, *lines = read_regular(entry.path, _MAX_NOTE_BYTES).splitlines()
+                owner = Owner.from_labels(json.loads(labels))
+                if owner is not None:
+                    found.append(_attempt(json.loads(data), _phase(lines), owner))
+    asked = (attempt for attempt in found if run_id is None or attempt.run_id == run_id)
+    return sorted(asked, key=lambda attempt: (attempt.started_at, attempt.trial_id))
 
 
-def _attempt(record: dict[str, Any], phase: str) -> Attempt:
+def _attempt(record: dict[str, Any], phase: str, owner: Owner) -> Attempt:
     return Attempt(
         task_id=record["task"]["task_id"],
         agent=record["agent"]["name"],
         repetition=record["repetition"],
         started_at=datetime.fromisoformat(record["timing"]["started_at"].replace("Z", "+00:00")),
         phase=phase,
+        trial_id=record["trial_id"],
+        run_id=record["run_id"],
+        owner=owner,
     )
 
 
 def recover(
-    ledger_root: Path, *, interrupted: bool = False, dry_run: bool = False
+    ledger_root: Path,
+    *,
+    interrupted_run: str = "",
+    dry_run: bool = False,
+    prepare: Callable[[TrialRecord], object] | None = None,
 ) -> list[TrialRecord]:
     """Keep the records of attempts whose process is dead, and return them.
 
-    ``interrupted`` says that these processes were told to end; a ``dry_run`` keeps nothing.
+    The processes of the ``interrupted_run`` were told to end. ``prepare`` is called before a record
+    is kept; a ``dry_run`` changes nothing. A note that was never whole is removed, because its
+    attempt had not begun.
     """
     recovered = []
-    for note in _notes(ledger_root):
-        try:
-            labels, data, *lines = read_regular(note, _MAX_NOTE_BYTES).splitlines()
-            owner = Owner.from_labels(json.loads(labels))
-            record = TrialRecord.from_json(data)
-            phase, cost = _phase(lines), _cost(lines)
-        except (OSError, ValueError, LookupError, LedgerError):
-            continue  # being written, or gone by now
-        if owner is None or not owner.is_dead():
+    for note in _hidden_files(ledger_root):
+        if note.suffix == _HALF_WRITTEN:
+            if not dry_run and silence(note) > _TORN_SEC:
+                _remove(note)
             continue
-        record = _ended(record, phase, cost, interrupted=interrupted)
-        if dry_run:
-            recovered.append(record)
-            continue
-        with suppress(OSError):
-            remove_half_written(note.with_name(f"{record.trial_id}.json"))
         try:
-            Ledger(ledger_root).append(record)
-            recovered.append(record)
-        except LedgerError:
-            if not note.with_name(f"{record.trial_id}.json").exists():
-                continue  # it could not be kept, so the note of it is all there is
-        end(ledger_root, record.experiment_id, record.trial_id)
+            labels, *rest = read_regular(note, _MAX_NOTE_BYTES).splitlines() or [b""]
+        except OSError:
+            continue  # gone by now, or not ours
+        owner = _owner(labels)
+        if not (owner.is_dead(heartbeat=note) if owner else silence(note) > _TORN_SEC):
+            continue
+        record = _left_by(rest, interrupted_run)
+        if record is None:
+            if not dry_run and not _is_whole(rest):
+                _remove(note)
+            continue
+        if not dry_run:
+            with suppress(OSError):
+                remove_half_written(note.with_name(f"{record.trial_id}.json"))
+            if prepare:
+                prepare(record)
+            is_new = _is_kept(ledger_root, record)
+            # If the record could not be kept, the note of it is all there is.
+            if note.with_name(f"{record.trial_id}.json").exists():
+                _remove(note)
+            if not is_new:
+                continue
+        recovered.append(record)
     return recovered
 
 
-def is_quiet(ledger_root: Path) -> bool:
-    """Return whether no attempt is under way, nor was when its process died."""
-    return not any(_notes(ledger_root))
+def _is_kept(ledger_root: Path, record: TrialRecord) -> bool:
+    """Keep the record, unless the attempt was recorded before its process died."""
+    try:
+        Ledger(ledger_root).append(record)
+    except LedgerError:
+        return False
+    return True
+
+
+def is_quiet(ledger_root: Path, run_id: str) -> bool:
+    """Return whether no attempt of the run is under way, nor was when its process died."""
+    for note in _hidden_files(ledger_root):
+        with suppress(LookupError, OSError, TypeError, ValueError):
+            data = read_regular(note, _MAX_NOTE_BYTES).splitlines()[1]
+            if json.loads(data)["run_id"] == run_id:
+                return False
+    return True
+
+
+def _owner(labels: bytes) -> Owner | None:
+    try:
+        return Owner.from_labels(json.loads(labels))
+    except (TypeError, ValueError):
+        return None
+
+
+def _left_by(rest: list[bytes], interrupted_run: str) -> TrialRecord | None:
+    """Return the record of a dead attempt from the lines after its owner; None if it has none."""
+    try:
+        record = TrialRecord.from_json(rest[0])
+    except (LedgerError, LookupError):
+        return None
+    is_interrupted = record.run_id == interrupted_run
+    return _ended(record, _phase(rest[1:]), _cost(rest[1:]), interrupted=is_interrupted)
+
+
+def _is_whole(rest: list[bytes]) -> bool:
+    """Return whether there is a record, if only for another version of this package."""
+    try:
+        return isinstance(json.loads(rest[0]), dict)
+    except (LookupError, ValueError):
+        return False
 
 
 def _note(ledger_root: Path, experiment_id: str, trial_id: str) -> Path:
     return ledger_root / experiment_id / f".{trial_id}{_SUFFIX}"
 
 
-def _notes(ledger_root: Path) -> Iterator[Path]:
-    ledger = Ledger(ledger_root)
-    for experiment in ledger.experiments():
-        yield from sorted((ledger_root / experiment).glob(f".*{_SUFFIX}"))
+def _hidden_files(ledger_root: Path) -> Iterator[Path]:
+    """Yield the notes and the half-written files of all experiments."""
+    for experiment in Ledger(ledger_root).experiments():
+        with suppress(OSError):  # removed meanwhile
+            # Not glob, which takes its time over thousands of records.
+            paths = (entry.path for entry in os.scandir(ledger_root / experiment))
+            wanted = [path for path in paths if path.endswith((_SUFFIX, _HALF_WRITTEN))]
+            yield from (path for path in map(Path, sorted(wanted)) if path.name.startswith("."))
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
 
 
 def _phase(lines: list[bytes]) -> str:
-    return [line for line in lines if not line.startswith(b"{")][-1].decode()
+    """Return the last phase that was noted; the first, if none was noted whole."""
+    phases = [line.decode(errors="replace") for line in lines if line and not line.startswith(b"{")]
+    return phases[-1] if phases else _FIRST_PHASE
 
 
 def _cost(lines: list[bytes]) -> Cost:

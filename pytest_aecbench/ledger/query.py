@@ -13,7 +13,7 @@ from pytest_aecbench.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Recorded, RecordedT
 
 __all__ = ["OUTCOMES", "Query", "outcome_of", "parse_since"]
 
@@ -34,12 +34,12 @@ class Query:
     dataset: str | None = None
     since: datetime | None = None
 
-    def select(self, records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    def select(self, records: Iterable[RecordedT]) -> list[RecordedT]:
         """Return the records that are asked for, in the order in which they were started."""
         chosen = [record for record in records if self._admits(record)]
-        return sorted(chosen, key=lambda record: (record.timing.started_at, record.trial_id))
+        return sorted(chosen, key=lambda record: (record.started_sec, record.trial_id))
 
-    def _admits(self, record: TrialRecord) -> bool:
+    def _admits(self, record: Recorded) -> bool:
         return (
             (self.agent is None or record.agent.name == self.agent)
             and (self.task is None or fnmatchcase(record.task.task_id, self.task))
@@ -50,7 +50,7 @@ class Query:
         )
 
 
-def outcome_of(record: TrialRecord) -> str:
+def outcome_of(record: Recorded) -> str:
     """Return how the attempt ended, in a word of ``OUTCOMES``."""
     evaluation = record.evaluation
     if evaluation.error is not None:
@@ -60,7 +60,7 @@ def outcome_of(record: TrialRecord) -> str:
     return "passed" if evaluation.passed else "failed"
 
 
-def _is_of(record: TrialRecord, wanted: str) -> bool:
+def _is_of(record: Recorded, wanted: str) -> bool:
     dataset = record.dataset
     return dataset is not None and wanted in (dataset.name, f"{dataset.name}@{dataset.version}")
 

@@ -139,6 +139,7 @@ class Environment(_Part):
     image: str | None = None
     agent_image: str | None = None
     platform: str | None = None
+    mounts: tuple[_Text, ...] = ()
 
 
 class Inputs(_Part):
@@ -160,10 +161,14 @@ class OutputFile(_Part):
 
 
 class Outputs(_Part):
-    """The files that were brought back; ``jobs_dir`` is relative to the project's root."""
+    """The files that were brought back; ``jobs_dir`` is relative to the project's root.
+
+    ``written`` says whether the output file was among them, where that is known.
+    """
 
     files: tuple[OutputFile, ...] = ()
     output_path: _Text | None = None
+    written: bool | None = None
     output_excerpt: _Text | None = None
     jobs_dir: _Text | None = None
 
@@ -225,6 +230,7 @@ class Timing(_Part):
     """When the attempt ran, and the seconds each phase took; None where it did not happen.
 
     ``model_wait`` is the part of ``agent`` that was spent on the limits of a model's provider.
+    ``starts`` has when each phase first began, in seconds since ``started_at``.
     """
 
     started_at: _Time
@@ -237,6 +243,7 @@ class Timing(_Part):
     verify: _Seconds | None = None
     collect: _Seconds | None = None
     teardown: _Seconds | None = None
+    starts: dict[str, _Seconds] = {}
 
     @property
     def spent_sec(self) -> float:

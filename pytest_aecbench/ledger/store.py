@@ -28,7 +28,9 @@ __all__ = [
     "LedgerProblem",
     "Loaded",
     "check_experiment_id",
+    "no_garbage_collection",
     "place_new",
+    "read_record",
     "remove_half_written",
 ]
 
@@ -56,6 +58,7 @@ class LedgerProblem:
 
     path: Path
     reason: str
+    is_lasting: bool = True  # False if it may go away although the file stays as it is
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
@@ -112,10 +115,17 @@ class Ledger:
             )
         return []
 
+    def has_trials(self, experiment_id: str) -> bool:
+        """Return whether an experiment has records, or notes of trials that died."""
+        directory = self.root / experiment_id
+        with _one_line(directory, "read"), contextlib.suppress(FileNotFoundError):
+            return any(path.suffix in (".json", ".running") for path in directory.iterdir())
+        return False
+
     def load(self, experiment_id: str | None = None) -> Loaded:
         """Read one experiment, or all; an experiment that is not there has no records."""
         loaded = Loaded([], [])
-        with _no_garbage_collection():
+        with no_garbage_collection():
             for found in self._read(experiment_id):
                 if isinstance(found, LedgerProblem):
                     loaded.problems.append(found)
@@ -130,35 +140,41 @@ class Ledger:
                 yield found
 
     def _read(self, experiment_id: str | None) -> Iterator[TrialRecord | LedgerProblem]:
-        from pytest_aecbench.ledger.record import TrialRecord
-
         if experiment_id is None:
             experiments = self.experiments()
         else:
             experiments = [check_experiment_id(experiment_id, "experiment")]
         for experiment in experiments:
-            directory = self.root / experiment
-            names: list[str] = []
-            with _one_line(directory, "read"), contextlib.suppress(FileNotFoundError):
-                names = sorted(entry.name for entry in os.scandir(directory))
-            for name in names:
-                if name.startswith(".") or not name.endswith(".json"):
-                    continue
-                try:
-                    record = TrialRecord.from_json(
-                        read_regular(f"{directory}/{name}", MAX_RECORD_BYTES)
-                    )
-                except LedgerError as error:
-                    yield LedgerProblem(directory / name, str(error))
-                except OSError as error:
-                    yield LedgerProblem(directory / name, f"cannot be read, {error.strerror}")
-                else:
-                    # A copy under another name would count its trial twice.
-                    if (record.experiment_id, f"{record.trial_id}.json") == (experiment, name):
-                        yield record
-                    else:
-                        holds = f"holds {record.experiment_id}/{record.trial_id}.json"
-                        yield LedgerProblem(directory / name, holds)
+            for name in sorted(entry.name for entry in self.files(experiment)):
+                yield read_record(self.root / experiment, name)
+
+    def files(self, experiment_id: str) -> list[os.DirEntry[str]]:
+        """Return the files of an experiment that should hold records, in no order."""
+        directory = self.root / experiment_id
+        with _one_line(directory, "read"), contextlib.suppress(FileNotFoundError):
+            return [
+                entry
+                for entry in os.scandir(directory)
+                if entry.name.endswith(".json") and not entry.name.startswith(".")
+            ]
+        return []
+
+
+def read_record(directory: Path, name: str) -> TrialRecord | LedgerProblem:
+    """Read one file of an experiment's directory."""
+    from pytest_aecbench.ledger.record import TrialRecord
+
+    try:
+        record = TrialRecord.from_json(read_regular(f"{directory}/{name}", MAX_RECORD_BYTES))
+    except LedgerError as error:
+        return LedgerProblem(directory / name, str(error))
+    except OSError as error:
+        reason = f"cannot be read, {error.strerror}"
+        return LedgerProblem(directory / name, reason, is_lasting=False)
+    # A copy under another name would count its trial twice.
+    if (record.experiment_id, f"{record.trial_id}.json") == (directory.name, name):
+        return record
+    return LedgerProblem(directory / name, f"holds {record.experiment_id}/{record.trial_id}.json")
 
 
 def _without_comments(data: bytes) -> list[bytes]:
@@ -180,7 +196,7 @@ def remove_half_written(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Spare the collector its passes over records that all stay: they more than double the time."""
     enabled = gc.isenabled()
     gc.disable()

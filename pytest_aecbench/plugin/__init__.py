@@ -19,6 +19,7 @@ MODULES = (
     "checks",
     "terminal",
     "gate",
+    "html",
     "max_cost",
     "progress",
 )

@@ -9,7 +9,8 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import TextIO
 
     from _pytest._code.code import ExceptionInfo, TerminalRepr
     from _pytest.fixtures import SubRequest
@@ -22,6 +23,7 @@ __all__ = [
     "junit_plugins",
     "mark",
     "parametrised",
+    "replace_output",
     "run_attempt",
     "shown_as",
 ]
@@ -84,8 +86,9 @@ def mark(name: str) -> pytest.MarkDecorator:
 
 
 def shown_as(excinfo: ExceptionInfo[BaseException], message: str) -> TerminalRepr:
-    """Return the error as it is shown, with ``message`` in the short summary and in JUnit."""
-    shown = excinfo.getrepr(style="value")
+    """Return what is shown instead of a traceback: ``message``, here, at the end and in JUnit."""
+    shown = excinfo.getrepr(style="value", chain=False)
+    shown.reprtraceback.reprentries[-1].lines = message.rstrip().split("\n")
     if shown.reprcrash is not None:
         shown.reprcrash.message = message
     return shown
@@ -106,3 +109,8 @@ def begin_line(reporter: pytest.TerminalReporter) -> None:
     """Let the reporter begin a new line, because we wrote one past it."""
     reporter._tw._current_line = ""
     reporter.currentfspath = None
+
+
+def replace_output(reporter: pytest.TerminalReporter, replace: Callable[[TextIO], TextIO]) -> None:
+    """Let the reporter write to another file, made from its own."""
+    reporter._tw._file = replace(reporter._tw._file)

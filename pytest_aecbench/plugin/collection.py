@@ -15,9 +15,9 @@ from pytest_aecbench.plugin.nodes import (
     TaskFile,
     TaskTree,
     is_task,
-    is_utf8,
 )
 from pytest_aecbench.plugin.state import is_configured, is_worker, settings_of, state_of
+from pytest_aecbench.text import is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.errors import LedgerError
-from pytest_aecbench.ledger.store import Ledger
 from pytest_aecbench.plugin.state import settings_of, state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     import pytest
 
-__all__ = ["TrialName", "past_duration"]
+__all__ = ["TrialName", "past_durations"]
 
-RECENT_EXPERIMENTS = 10
+# Files that are read for estimates although no index has them yet; that takes some 50 ms.
+_LEAST_READ = 500
 
 
 class TrialName(NamedTuple):
@@ -37,24 +37,21 @@ class TrialName(NamedTuple):
         return cls(directory, settings_of(config).task_id(directory), agent, repetition)
 
 
-def past_duration(config: pytest.Config, trial: TrialName) -> float | None:
-    """Return how long such a trial took in recent experiments; None where there was none."""
+def past_durations(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, float]:
+    """Return how long trials like these took in recent experiments, where there were some.
+
+    The first call decides of which trials the run asks.
+    """
     state = state_of(config)
     if state.past_durations is None:
-        state.past_durations = {}
-        with suppress(LedgerError, OSError):  # what cannot be read is not known
-            state.past_durations = _past_durations(settings_of(config).ledger_root)
-    return state.past_durations.get((trial.task_id, trial.agent))
+        from pytest_aecbench.ledger.index import open_index
 
-
-def _past_durations(root: Path) -> dict[tuple[str, str], float]:
-    """Return the median duration of scored trials by task and agent, from recent experiments."""
-    ledger = Ledger(root)
-    recent = sorted(ledger.experiments(), key=lambda name: (root / name).stat().st_mtime)
-    found: dict[tuple[str, str], list[float]] = {}
-    for experiment in recent[-RECENT_EXPERIMENTS:]:
-        for record in ledger.records(experiment):
-            if record.scored and record.evaluates is None:
-                key = (record.task.task_id, record.agent.name)
-                found.setdefault(key, []).append(record.timing.spent_sec)
-    return {key: median(durations) for key, durations in found.items()}
+        trials = {node_id: TrialName.of(config, node_id) for node_id in node_ids}
+        works = {node_id: (trial.task_id, trial.agent) for node_id, trial in trials.items()}
+        found: dict[tuple[str, str], float] = {}
+        with suppress(LedgerError), open_index(settings_of(config).ledger_root) as index:
+            found = index.past_durations(works.values(), most=_LEAST_READ + len(works))
+        state.past_durations = {
+            node_id: found[work] for node_id, work in works.items() if work in found
+        }
+    return state.past_durations

@@ -10,6 +10,7 @@ from pytest_aecbench.errors import LedgerError, SettingsError
 from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.ledger.identity import agent_key, final_attempts
 from pytest_aecbench.plugin.state import settings_of, state_of
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -116,7 +117,7 @@ def summary_of(config: pytest.Config) -> str:
     settings, rows = settings_of(config), state_of(config).stored_rows
     gone = [row[0] for row in rows if not _is_there(settings.tasks_root, row[0])]
     gone = [task_id for task_id in gone if not _is_there(settings.root, task_id)]
-    line = f"evaluating {settings.evaluate}, which has {len(rows)} trials"
+    line = f"evaluating {settings.evaluate}, which has {counted(len(rows), 'trial')}"
     if not gone:
         return line
     return f"{line}, {len(gone)} of them at tasks that are gone: {', '.join(sorted(set(gone)))}"

@@ -15,6 +15,7 @@ from pytest_aecbench.host.lanes import Mutex, away, reversible
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import TaskFile
 from pytest_aecbench.plugin.state import is_worker, settings_of
+from pytest_aecbench.plugin.unread import print_if_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.trials.trial import Trial
 
 
-_BUILD_SEC = pytest.StashKey[float]()
+_BUILD = pytest.StashKey[tuple[float, float]]()  # when it began, and how long it took
 _AGENT_IMAGES: pytest.StashKey[dict[Installation, str]] = pytest.StashKey()
 _AGENT_IMAGES_TURN = pytest.StashKey[Mutex]()
 
@@ -62,7 +63,7 @@ def aec_image(request: pytest.FixtureRequest, aec_backend: ComputeBackend, aec_t
     """The reference of the task's built environment; built once per task."""
     start = time.monotonic()
     image = away(aec_backend.build_environment, task_dir=aec_task.path)
-    request.node.stash[_BUILD_SEC] = time.monotonic() - start
+    request.node.stash[_BUILD] = start, time.monotonic() - start
     return image
 
 
@@ -140,10 +141,9 @@ def aec_sandbox(
     aec_trial.image = aec_image
     aec_trial.agent_image = None if aec_agent_image == aec_image else aec_agent_image
     task_file = request.node.parent
-    if _BUILD_SEC in task_file.stash:  # charged to the trial that it was built for
-        spent = aec_trial.timing.get("build", 0.0)
-        aec_trial.timing["build"] = spent + task_file.stash[_BUILD_SEC]
-        del task_file.stash[_BUILD_SEC]
+    if _BUILD in task_file.stash:  # charged to the trial that it was built for
+        aec_trial.charge("build", *task_file.stash[_BUILD])
+        del task_file.stash[_BUILD]
     network = True if getattr(aec_agent, "network", "task") == "given" else None
     sandbox = reversible(
         partial(verification.end, aec_trial, keep=False),
@@ -152,7 +152,7 @@ def aec_sandbox(
     if request.config.getoption("capture") == "no" and not is_worker(request.config):
         from pytest_aecbench.backends.sandbox import Echo
 
-        sandbox.echo = Echo(aec_trial.scrubber, partial(print, end="", flush=True))
+        sandbox.echo = Echo(aec_trial.scrubber, partial(print_if_read, end=""))
     if notes := getattr(aec_backend, "notes", None):
         aec_trial.warnings.extend(notes(aec_agent_image))
     yield sandbox
@@ -220,6 +220,7 @@ def aec_finding(request: pytest.FixtureRequest, check: str) -> Finding | None:
     """The problems that a check found in its task; None when there are none."""
     from pytest_aecbench.checks import NotApplicableError
     from pytest_aecbench.checks.rehearsal import Rehearsal, run_check
+    from pytest_aecbench.errors import BuildError
 
     assert isinstance(request.node, SandboxItem)
     directory = request.node.path.parent
@@ -227,3 +228,7 @@ def aec_finding(request: pytest.FixtureRequest, check: str) -> Finding | None:
         return run_check(check, Rehearsal(directory, request.getfixturevalue))
     except NotApplicableError as error:
         pytest.skip(str(error))
+    except BuildError:
+        if "image" not in settings_of(request.config).checks:
+            raise
+        pytest.skip("the image cannot be built; check[image] says why")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.lanes import lane_of_thread
 from pytest_aecbench.plugin.state import is_worker, settings_of
+from pytest_aecbench.plugin.unread import print_if_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,6 @@ def follower(config: pytest.Config) -> Callable[[Entry], object] | None:
     def write(text: str) -> None:
         # In a thread of a lane nothing is captured, and the capture is another lane's.
         with nullcontext() if lane_of_thread() else capture.global_and_fixture_disabled():
-            print(text, flush=True)
+            print_if_read(text)
 
     return Follower(write, Style(terminal.fullwidth, terminal.hasmarkup))

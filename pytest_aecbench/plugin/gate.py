@@ -139,12 +139,13 @@ def comparison_of(config: pytest.Config, trials: list[TrialResult]) -> Compariso
     state = state_of(config)
     if state.comparison is None:
         # Imported here because most runs have no baseline.
+        from pytest_aecbench.ledger.index import open_index
         from pytest_aecbench.ledger.query import Query
-        from pytest_aecbench.ledger.store import Ledger
         from pytest_aecbench.reports.comparison import compare
         from pytest_aecbench.reports.results import TrialResult
 
-        records = Query().select(Ledger(settings.ledger_root).records(settings.baseline))
+        with open_index(settings.ledger_root) as index:
+            records = Query().select(index.load(settings.baseline).entries)
         state.comparison = compare(
             map(TrialResult.from_record, records),
             trials,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from pytest_aecbench.errors import AecBenchError, TaskError, classify
-from pytest_aecbench.host.lanes import away
+from pytest_aecbench.host.lanes import away, reversible
 from pytest_aecbench.plugin._pytest_internals import forget_attempt, shown_as
 from pytest_aecbench.plugin.state import settings_of, state_of
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.checks import Finding
+    from pytest_aecbench.ledger.claims import Claim
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.plugin.nodes import TaskFile
     from pytest_aecbench.tasks.task import Task
@@ -27,6 +29,16 @@ __all__ = ["CheckItem", "SandboxItem", "TrialItem"]
 
 
 _VERIFICATIONS_OF_A_TRIAL = 3
+_PYTEST = ("_pytest", "pluggy")
+
+
+def _is_ours(path: Path | str) -> bool:
+    """Return whether a frame is one of this package, of pytest or of its hooks."""
+    packages = (
+        Path(__file__).parents[1],
+        *(Path(pytest.__file__).parents[1] / name for name in _PYTEST),
+    )
+    return any(Path(path).is_relative_to(package) for package in packages)
 
 
 class SandboxItem(pytest.Function):
@@ -91,13 +103,16 @@ class SandboxItem(pytest.Function):
     def repr_failure(  # type: ignore[override]
         self, excinfo: ExceptionInfo[BaseException]
     ) -> str | TerminalRepr:
-        """Show our own errors and sentences as what they say, and anything else in full."""
+        """Show our own errors and sentences as what they say, and others without our source."""
         error = excinfo.value
         if isinstance(error, AecBenchError):
             message = f"{type(error).__name__}: {error}"
         elif isinstance(error, pytest.fail.Exception) and not error.pytrace:
             message = str(error)
         else:
+            foreign = excinfo.traceback.filter(lambda entry: not _is_ours(entry.path))
+            if foreign and not self.config.getoption("fulltrace", default=False):
+                excinfo.traceback = foreign
             return super().repr_failure(excinfo)
         return shown_as(excinfo, message)
 
@@ -109,6 +124,7 @@ class TrialItem(SandboxItem):
     was_in_doubt = False
     result: dict[str, str | int | float | bool | None] | None = None
     not_run = False
+    _claim: Claim | None = None
 
     @property
     def agent(self) -> AgentSpec:
@@ -143,8 +159,9 @@ class TrialItem(SandboxItem):
         """Open a new attempt, or find an earlier one to reuse."""
         from pytest_aecbench.plugin import evaluate
         from pytest_aecbench.plugin.dataset import check_unchanged
-        from pytest_aecbench.plugin.resume import reused_record
-        from pytest_aecbench.trials.record import begin
+        from pytest_aecbench.plugin.join import claim_trial
+        from pytest_aecbench.plugin.resume import reused_record, stored_record
+        from pytest_aecbench.trials.record import begin, forget
         from pytest_aecbench.trials.trial import Trial
 
         settings = settings_of(self.config)
@@ -167,9 +184,25 @@ class TrialItem(SandboxItem):
         self.reused = reused_record(self.config, self.trial)
         if self.reused is None:
             self.skip_if_spent()
+            self._claim = reversible(
+                lambda claim: claim.release(None), partial(claim_trial, self.config, self.trial)
+            )
+            if (trial_id := self._claim.earned_elsewhere()) is not None:
+                self.reused = stored_record(self.trial, trial_id)
+                return
             check_unchanged(self.trial)
-            begin(self.trial)
+            trial = self.trial
+            reversible(lambda _: forget(trial), partial(begin, trial))
             evaluate.check(self.trial)
+
+    def teardown(self) -> None:
+        """Let other runs of the experiment have the trial, or its reward."""
+        super().teardown()
+        if self._claim is not None:
+            is_scored = self.result is not None and self.result["reward"] is not None
+            assert self.trial is not None
+            self._claim.release(self.trial.trial_id if is_scored and not self.reused else None)
+            self._claim = None
 
     def skip_if_spent(self) -> None:
         """Do not run where the run's other trials have cost all that it may cost."""

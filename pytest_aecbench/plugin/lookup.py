@@ -49,9 +49,12 @@ def _make_backend(config: pytest.Config) -> ComputeBackend:
     settings = settings_of(config)
     name, where = settings.backend, settings.where("backend", "--aec-backend")
     made = config.hook.pytest_aecbench_make_backend(config=config, name=name)
-    if made is None:
-        return make_backend(name, where, settings)
-    return check_backend(made, name, where)
+    backend = (
+        make_backend(name, where, settings) if made is None else check_backend(made, name, where)
+    )
+    if settings.mounts and not getattr(backend, "takes_mounts", False):
+        raise SettingsError(f"--aec-mount: {name} has no mounts; use docker or local")
+    return backend
 
 
 def concurrency_of(config: pytest.Config) -> int | None:
@@ -68,7 +71,8 @@ def preflight_agents(config: pytest.Config, trials: Sequence[str]) -> None:
 
     ``trials`` are the ids of the trials that the run has.
     """
-    from pytest_aecbench.trials.preflight import check_network, check_program, needs_network
+    from pytest_aecbench.host.secrets import Scrubber
+    from pytest_aecbench.trials import preflight as checks
 
     settings = settings_of(config)
     if state_of(config).stored is not None or settings.checks:
@@ -80,10 +84,15 @@ def preflight_agents(config: pytest.Config, trials: Sequence[str]) -> None:
             if preflight := getattr(agent, "preflight", None):
                 preflight(settings.prices)
             own = [trial for trial in trials if f"{spec.name}-" in trial.partition("::")[2]]
-            if own:
-                check_program(spec, agent, backend)
-            if own and needs_network(agent):
-                check_network(spec, _tasks(config, own))
+            if not own:
+                continue
+            checks.check_program(spec, agent, backend)
+            if checks.needs_network(agent):
+                checks.check_network(spec, _tasks(config, own))
+            if spec.files:
+                checks.check_files(spec, Scrubber(settings.secrets()))
+            if warning := checks.not_brought(spec, settings.root):
+                state_of(config).notes.append(warning)
 
 
 def _tasks(config: pytest.Config, trials: Sequence[str]) -> Iterator[Task]:

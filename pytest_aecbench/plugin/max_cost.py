@@ -9,6 +9,7 @@ import pytest
 from pytest_aecbench.plugin.items import TrialItem
 from pytest_aecbench.plugin.results import results_of
 from pytest_aecbench.plugin.state import settings_of, state_of
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -48,7 +49,7 @@ def pytest_terminal_summary(
     terminalreporter.section("aec: cost limit reached")
     unknown = f" ({spent.unknown} of unknown cost, counted as 0)" if spent.unknown else ""
     terminalreporter.write_line(
-        f"{results.not_run} trials not run: this run's attempts{unknown} have cost "
+        f"{counted(results.not_run, 'trial')} not run: this run's attempts{unknown} have cost "
         f"{spent.usd:.2f} USD, --aec-max-cost is {settings.max_cost_usd:g}"
     )
     terminalreporter.write_line(f"--aec-resume={settings.experiment_id} runs them")

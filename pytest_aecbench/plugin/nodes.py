@@ -21,7 +21,7 @@ from pytest_aecbench.errors import TaskError
 from pytest_aecbench.plugin._pytest_internals import copied_item, mark, parametrised
 from pytest_aecbench.plugin.items import CheckItem, SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import is_first_worker, settings_of, state_of
-from pytest_aecbench.text import printable
+from pytest_aecbench.text import is_utf8, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import pluggy
 
+    from pytest_aecbench.tasks.plain import Described, PlainTask
     from pytest_aecbench.tasks.task import Task
 
 __all__ = [
@@ -40,7 +41,6 @@ __all__ = [
     "is_check",
     "is_task",
     "is_trial",
-    "is_utf8",
     "needs_sandbox",
 ]
 
@@ -95,7 +95,7 @@ class TaskTree(pytest.Directory):
         selected_only = not any(map(session.isinitpath, (self.path, *self.path.parents)))
         is_ignored = self._ignoring()
         is_shareable = not _others(self.config, "pytest_generate_tests")
-        batch: list[Path] = []
+        batch: list[str] = []
         with os.scandir(self.path) as found:
             entries = sorted(found, key=lambda entry: entry.name)
         for entry in entries:
@@ -105,10 +105,10 @@ class TaskTree(pytest.Directory):
                 continue
             is_plain = is_shareable and not named and not _is_file(entry.path, "conftest.py")
             if is_plain and is_utf8(entry.name) and is_task(entry.path):
-                batch.append(path)
+                batch.append(entry.name)
                 continue
             if batch:
-                yield TaskBatch.from_parent(self, directories=batch)
+                yield TaskBatch.from_parent(self, names=batch)
                 batch = []
             if entry.is_dir():
                 node = ihook.pytest_collect_directory(path=path, parent=self)
@@ -117,7 +117,7 @@ class TaskTree(pytest.Directory):
             elif entry.is_file():
                 yield from ihook.pytest_collect_file(file_path=path, parent=self)
         if batch:
-            yield TaskBatch.from_parent(self, directories=batch)
+            yield TaskBatch.from_parent(self, names=batch)
 
     def _ignoring(self) -> Callable[[Path], object]:
         """Return a predicate for ignored paths: pytest's hook, or a fast equivalent of it."""
@@ -162,16 +162,19 @@ class TaskBatch(pytest.Collector):
     only when it has collected the directory.
     """
 
-    def __init__(self, *, directories: Sequence[Path], **kwargs: Any) -> None:
+    def __init__(self, *, names: Sequence[str], **kwargs: Any) -> None:
         super().__init__(name="tasks", **kwargs)
-        self.directories = directories
+        self.names = names
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Yield the tasks' trials; a task with something to report speaks for itself."""
         shared: Sequence[pytest.Function] = ()
-        for directory in self.directories:
-            file: TaskFile = TaskFile.from_parent(self.parent, path=directory / TASK_FILE)
-            task = file.read_quietly()
+        first = self.names[0]
+        prefix = settings_of(self.config).task_id(self.path / first).removesuffix(first)
+        for name in self.names:
+            place = f"{name}/{TASK_FILE}"
+            file: TaskFile = TaskFile.from_parent(self.parent, path=self.path / place, name=place)
+            task = file.glance(f"{prefix}{name}")
             if task is None:
                 yield file
             else:
@@ -209,14 +212,6 @@ class NamelessDirectory(pytest.Directory):
         raise self.CollectError(f"{self.nodeid}: the name is not UTF-8; rename the directory")
 
 
-def is_utf8(name: str) -> bool:
-    """Return whether a file's name can be part of an id."""
-    try:
-        return name.isascii() or bool(name.encode())
-    except UnicodeEncodeError:
-        return False
-
-
 class TaskFile(pytest.Module):
     """A task's ``task.toml``, standing for a module with the template in it."""
 
@@ -240,13 +235,11 @@ class TaskFile(pytest.Module):
         directory = self.path.parent
         return Task.load(directory, task_id=settings_of(self.config).task_id(directory))
 
-    def read_quietly(self) -> Task | None:
-        """Read the task; None where collecting it has something to report."""
-        try:
-            task = self.read()
-        except TaskError:
-            return None
-        return None if task.warnings else task
+    def glance(self, task_id: str) -> PlainTask | None:
+        """Return what collection needs of the task; None if there may be something to report."""
+        from pytest_aecbench.tasks.task import Task
+
+        return Task.glance(self.path.parent, task_id)
 
     def _getobj(self) -> ModuleType:
         from pytest_aecbench.plugin import template
@@ -263,7 +256,10 @@ class TaskFile(pytest.Module):
 
     def collect(self) -> Iterable[SandboxItem]:
         """Yield the task's trials, or its checks."""
-        is_checked = bool(settings_of(self.config).checks)
+        settings = settings_of(self.config)
+        is_checked = bool(settings.checks)
+        if plain := self.glance(settings.task_id(self.path.parent)):
+            return self.items(plain, self.template())
         try:
             task = self.read()
         except TaskError as error:
@@ -288,13 +284,14 @@ class TaskFile(pytest.Module):
         """Work out the template's parameters and fixtures by pytest's own machinery."""
         return parametrised(self)
 
-    def items(self, task: Task | None, template: Iterable[pytest.Function]) -> list[SandboxItem]:
+    def items(
+        self, task: Described | None, template: Iterable[pytest.Function]
+    ) -> list[SandboxItem]:
         """Make the task's items from a template worked out here or for a sibling."""
-        kind: type[SandboxItem] = TrialItem
-        if settings_of(self.config).checks:
-            kind = CheckItem
+        settings = settings_of(self.config)
+        kind: type[SandboxItem] = CheckItem if settings.checks else TrialItem
         if task is not None:
-            self.is_selected = settings_of(self.config).selection.takes(task)
+            self.is_selected = settings.selection.takes(task)
         for name in task.markers if task else ():
             if marker := _marker(self.config, name):
                 self.add_marker(marker)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from xdist.workermanage import WorkerController
 
+    from pytest_aecbench.ledger.journal import Attempt
     from pytest_aecbench.plugin.region import Region
     from pytest_aecbench.plugin.standing import Standing
 
@@ -89,7 +91,8 @@ class Progress:
         if self._region is not None:
             self._region.close()
         if self._stream is not None:
-            self._stream.close()
+            with suppress(BrokenPipeError):
+                self._stream.close()
 
     def pytest_unconfigure(self) -> None:
         """Do the same where the session never finished."""
@@ -98,17 +101,16 @@ class Progress:
     def _start(self) -> Standing:
         """Start the progress, where it can be shown."""
         # Imported here because a run without trials has no use for it.
-        from pytest_aecbench.plugin.durations import TrialName, past_duration
-        from pytest_aecbench.plugin.lanes import lanes_of
+        from pytest_aecbench.plugin.durations import past_durations
         from pytest_aecbench.plugin.region import Region
         from pytest_aecbench.plugin.standing import Standing
 
         config = self.config
         standing = Standing(
             self._node_ids,
-            lambda node_id: past_duration(config, TrialName.of(config, node_id)),
+            lambda node_id: past_durations(config, self._node_ids).get(node_id),
             reusable=len(state_of(config).reusable),
-            workers=config.getoption("numprocesses", None) or lanes_of(config) or 1,
+            workers=_at_once(config),
         )
         interval_sec = settings_of(config).progress_sec
         reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -122,7 +124,10 @@ class Progress:
                 state_of(config).interrupts.last_acts.append(region.close)
                 self._speak(REDRAW_SEC, lambda: region.draw(partial(self._lines, standing)))
         elif reporter.verbosity >= 0:
-            self._speak(interval_sec, lambda: _write_line(reporter, stream, standing.line()))
+            self._speak(
+                interval_sec,
+                lambda: _write_line(reporter, stream, standing.line(self._waiting())),
+            )
         return standing
 
     def _speak(self, interval_sec: float, say: Callable[[], None]) -> None:
@@ -130,17 +135,31 @@ class Progress:
             while not self._over.wait(interval_sec):
                 say()
 
-        self._speaker = threading.Thread(target=repeat, name="aec-progress", daemon=True)
-        self._speaker.start()
+        speaker = threading.Thread(target=repeat, name="aec-progress", daemon=True)
+        with suppress(RuntimeError):  # no more threads are allowed; trials matter more
+            speaker.start()
+            self._speaker = speaker
 
     def _lines(self, standing: Standing, width: int, most: int) -> Sequence[str]:
+        return standing.lines(self._attempts(), width=width, most=most)
+
+    def _waiting(self) -> int:
+        return sum(attempt.phase == "wait" for attempt in self._attempts())
+
+    def _attempts(self) -> list[Attempt]:
         from pytest_aecbench.ledger import journal
 
         settings = settings_of(self.config)
-        root, experiment_id = settings.ledger_root, settings.experiment_id
-        return standing.lines(
-            journal.attempts(root, experiment_id, settings.run_id), width=width, most=most
-        )
+        return journal.attempts(settings.ledger_root, settings.experiment_id, settings.run_id)
+
+
+def _at_once(config: pytest.Config) -> int:
+    """Return how many trials run at once: no more than have a slot."""
+    from pytest_aecbench.plugin.lanes import lanes_of
+    from pytest_aecbench.plugin.lookup import concurrency_of
+
+    workers: int = config.getoption("numprocesses", None) or lanes_of(config) or 1
+    return min(workers, concurrency_of(config) or workers)
 
 
 def _uncaptured(stream: TextIO) -> TextIO | None:
@@ -155,6 +174,7 @@ def _uncaptured(stream: TextIO) -> TextIO | None:
 def _write_line(reporter: pytest.TerminalReporter, stream: TextIO, line: str) -> None:
     """Write a line of its own, and let the reporter begin another."""
     newline = "\n" if in_mid_line(reporter) else ""
-    stream.write(f"{newline}{line}\n")
-    stream.flush()
+    with suppress(BrokenPipeError):  # not read any more
+        stream.write(f"{newline}{line}\n")
+        stream.flush()
     begin_line(reporter)

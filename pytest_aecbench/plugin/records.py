@@ -11,6 +11,7 @@ import pytest
 
 from pytest_aecbench.errors import AecBenchError, LedgerError
 from pytest_aecbench.host.lanes import away
+from pytest_aecbench.plugin._pytest_internals import in_mid_line
 from pytest_aecbench.plugin.items import SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
 from pytest_aecbench.text import both_ends
@@ -31,7 +32,12 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Keep the record as soon as the outcome is known, which is before teardown."""
     report = yield
-    if not isinstance(item, SandboxItem) or item.trial is None:
+    if not isinstance(item, SandboxItem):
+        return report
+    if call.excinfo is not None and call.when != "call" and report.failed:
+        # pytest would show the source of fixtures, which is of no use to the user.
+        report.longrepr = item.repr_failure(call.excinfo)
+    if item.trial is None:
         return report
     if not isinstance(item, TrialItem):  # checks keep their findings themselves
         _scrub(report, item.trial.scrubber)
@@ -45,6 +51,7 @@ def pytest_runtest_makereport(
             item.error = error
         if isinstance(item.error, LedgerError):
             _show_as_error(report, item.error)
+            report.aecbench_unkept = True  # type: ignore[attr-defined]
             # Stop before more is spent on results that cannot be kept.
             item.session.shouldstop = f"aec: {item.error}"
     if report.skipped or (call.when == "teardown" and item.trial.kept):
@@ -71,7 +78,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             from pytest_aecbench.trials.record import forget, keep
 
             with suppress(LedgerError), state_of(item.config).interrupts.held_back():
-                if not item.trial.kept:
+                # A trial that only waited has neither cost nor shown anything.
+                if not item.trial.kept and item.trial.phase != "wait":
                     away(keep, item.trial, KeyboardInterrupt("the run was stopped"))
                 forget(item.trial)
         raise
@@ -92,29 +100,49 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config = session.config
     if not has_trials(config):
         return
+    problems = _close(config)
+    if not is_worker(config):
+        problems += _clean_up(config, interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+    # Too late for a test to fail of them.
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and problems:
+        if in_mid_line(reporter):
+            reporter.write_line("")
+        for problem in problems:
+            reporter.write_line(f"aec: {problem}")
+
+
+def _close(config: pytest.Config) -> list[str]:
+    """Close the backend; return what is wrong with it."""
     try:
-        _clean_up(config, interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
-    except AecBenchError as error:
-        # Too late for a test to fail of it.
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.write_line(f"aec: {error}")
+        if close := getattr(state_of(config).backend, "close", None):
+            close()
+    except (AecBenchError, OSError) as error:
+        return [str(error)]
+    return []
 
 
-def _clean_up(config: pytest.Config, *, interrupted: bool) -> None:
-    backend = state_of(config).backend
-    if close := getattr(backend, "close", None):
-        close()
-    if is_worker(config):
-        return
+def _clean_up(config: pytest.Config, *, interrupted: bool) -> list[str]:
+    """Record what died with its worker, remove what dead runs left; return what is left to say."""
     from pytest_aecbench.host import runs
-    from pytest_aecbench.trials.recovery import recover
+    from pytest_aecbench.ledger import journal
+    from pytest_aecbench.trials.reaping import Reaping
+    from pytest_aecbench.trials.recovery import end_dead_leases, recover
 
-    with suppress(LedgerError):  # said already, to each trial that could not be kept
-        recover(settings_of(config), interrupted=interrupted)
-    if reap := getattr(backend, "reap", None):
-        reap()
-    runs.end(settings_of(config).run_id)
+    settings, backend = settings_of(config), state_of(config).backend
+    reaping = Reaping(backend, settings.backend)
+    reaping.start()
+    problems = []
+    # An error in the ledger was said to each trial that could not be kept, and keeps the lease.
+    try:
+        with suppress(LedgerError):
+            recover(settings, interrupted=interrupted)
+            end_dead_leases(settings.ledger_root)
+            if journal.is_quiet(settings.ledger_root, settings.run_id):
+                runs.end(settings.run_id)
+    except OSError as error:  # such as too few descriptors
+        problems.append(str(error))
+    return problems + reaping.wait()
 
 
 def _keep(item: TrialItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

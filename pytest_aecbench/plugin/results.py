@@ -6,12 +6,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
 from pytest_aecbench.plugin.state import has_trials, settings_of
 
 if TYPE_CHECKING:
-    import pytest
-
     from pytest_aecbench.reports.results import TrialResult
 
 __all__ = ["Results", "is_crash", "is_retried", "results_of"]
@@ -44,6 +44,7 @@ class Results:
         self.crashed = False
         self.others_failed = False
         self.not_run = 0
+        self._unkept: str | None = None  # the first trial whose record could not be kept
         self._results: list[dict[str, str | int | float | bool | None]] = []
         config.pluginmanager.register(self, _NAME)
 
@@ -52,8 +53,13 @@ class Results:
         """The time that the run has taken so far."""
         return time.monotonic() - self.started
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember each finished attempt once."""
+        if hasattr(report, "aecbench_unkept"):
+            if self._unkept is not None:  # every worker has such a trial, for the same reason
+                report.longrepr = f"LedgerError: not recorded either; see {self._unkept}"
+            self._unkept = self._unkept or report.nodeid
         # Not at "call", which other plugins report more than once.
         settled = report.when == "teardown" or is_retried(report)
         if settled and hasattr(report, "aecbench"):
@@ -72,17 +78,17 @@ class Results:
         if not self._results and not has_trials(self.config):
             return []  # before the imports, because every pytest run on the machine comes here
         from pytest_aecbench.errors import LedgerError
-        from pytest_aecbench.ledger.store import Ledger
+        from pytest_aecbench.ledger.index import open_index
         from pytest_aecbench.reports.results import TrialResult
 
         results = [TrialResult.from_dict(result) for result in self._results]
         if has_trials(self.config) and (self.crashed or not orderly):
             settings = settings_of(self.config)
             known = {result.trial_id for result in results}
-            with suppress(LedgerError):
+            with suppress(LedgerError), open_index(settings.ledger_root) as index:
                 results += [
                     TrialResult.from_record(record)
-                    for record in Ledger(settings.ledger_root).records(settings.experiment_id)
+                    for record in index.load(settings.experiment_id).entries
                     if record.run_id == settings.run_id and record.trial_id not in known
                 ]
         return results

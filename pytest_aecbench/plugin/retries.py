@@ -79,15 +79,15 @@ def pytest_handlecrashitem(
 
 def _has_reward(config: pytest.Config, node_id: str) -> bool:
     """Return whether this run has scored the trial."""
-    from pytest_aecbench.ledger.store import Ledger
+    from pytest_aecbench.ledger.index import open_index
     from pytest_aecbench.plugin.durations import TrialName
 
     settings, trial = settings_of(config), TrialName.of(config, node_id)
-    with suppress(LedgerError):
+    with suppress(LedgerError), open_index(settings.ledger_root) as index:
         return any(
             record.scored
             and record.run_id == settings.run_id
             and (record.task.task_id, record.agent.name, str(record.repetition)) == trial[1:]
-            for record in Ledger(settings.ledger_root).records(settings.experiment_id)
+            for record in index.load(settings.experiment_id).entries
         )
     return False

@@ -11,16 +11,19 @@ import pytest
 
 from pytest_aecbench.errors import (
     AecBenchError,
-    BackendError,
     LedgerError,
     SettingsError,
     TaskError,
 )
+from pytest_aecbench.host.limits import exhausted_limit
 from pytest_aecbench.plugin._pytest_internals import in_mid_line
 from pytest_aecbench.plugin.evaluate import summary_of
 from pytest_aecbench.plugin.items import SandboxItem
+from pytest_aecbench.plugin.join import check_experiment
 from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
+from pytest_aecbench.plugin.unread import outlive_reader
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
     from pytest_aecbench.settings.model import Settings
+
+# More than these are worth a hint on how to check faster.
+_MANY_CHECKS = 20
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,8 +60,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Restore the previous signal handlers."""
-    if has_trials(config):
-        state_of(config).interrupts.ignore()
+    state_of(config).interrupts.ignore()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -130,13 +135,20 @@ def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Check everything that trials need, open the run, and write its header."""
     try:
         _preflight(config, node_ids)
+        if not settings_of(config).checks:
+            check_experiment(config)
         recovered = _open_run(config, node_ids)
+        state_of(config).has_trials = True
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            outlive_reader(config, reporter)
+            _write_header(config, reporter, recovered)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
-    state_of(config).has_trials = True
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        _write_header(config, reporter, recovered)
+    except OSError as error:
+        if (exhausted := exhausted_limit(error)) is None:
+            raise
+        raise pytest.UsageError(f"the run cannot begin: {exhausted}") from None
 
 
 def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
@@ -144,20 +156,26 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     from pytest_aecbench.ledger.store import CHECKS, Ledger
     from pytest_aecbench.plugin.follow import check_follow
     from pytest_aecbench.plugin.lanes import check_lanes
+    from pytest_aecbench.plugin.last_failed import check_last_failed
     from pytest_aecbench.plugin.lookup import backend_of, preflight_agents
     from pytest_aecbench.plugin.reruns import check_reruns
+    from pytest_aecbench.trials.preflight import check_gpus
     from pytest_aecbench.trials.stages import check_space
 
     check_follow(config)
     check_lanes(config)
     check_reruns(config)
+    check_last_failed(config, node_ids)
     preflight_agents(config, [node_id for node_id in node_ids if is_trial(node_id)])
     settings, backend = settings_of(config), backend_of(config)
     if preflight := getattr(backend, "preflight", None):
+        _announce(config, getattr(backend, "awaited", None))
         preflight()
+    paths = {node_id.partition("::")[0] for node_id in node_ids if needs_sandbox(node_id)}
+    task_dirs = [(config.rootpath / path).parent for path in sorted(paths)]
     if examine := getattr(backend, "examine", None):
-        paths = {node_id.partition("::")[0] for node_id in node_ids if needs_sandbox(node_id)}
-        examine([(config.rootpath / path).parent for path in sorted(paths)])
+        examine(task_dirs)
+    check_gpus(task_dirs, backend, settings.backend)
     if settings.keep != "none" and not hasattr(backend, "keep"):
         right = "leave the option out"
         raise SettingsError(f"--aec-keep: {settings.backend} cannot keep sandboxes; {right}")
@@ -166,34 +184,41 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     check_space(settings.jobs_root)
 
 
+def _announce(config: pytest.Config, awaited: str | None) -> None:
+    """Write what the run waits for before it starts, if that may take long."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if awaited and reporter is not None and reporter.verbosity >= 0:
+        if in_mid_line(reporter):  # such as xdist's, on a terminal
+            reporter.write_line("")
+        reporter.write_line(f"aec: {awaited}")
+
+
 def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
     """Clean up after dead runs and put this one on record; return how many trials were recovered.
 
     The plan, the order of trials and the experiment are fixed here, once for all workers.
     """
     from pytest_aecbench.host import runs
-    from pytest_aecbench.host.homes import abandoned_homes, remove_tree
+    from pytest_aecbench.ledger.claims import clear_dead_claims
     from pytest_aecbench.ledger.store import Ledger
     from pytest_aecbench.plugin.lookup import backend_of
     from pytest_aecbench.settings.experiment import experiment_yaml
-    from pytest_aecbench.trials.recovery import recover
+    from pytest_aecbench.trials.reaping import Reaping
+    from pytest_aecbench.trials.recovery import end_dead_leases, recover
 
     settings, state = settings_of(config), state_of(config)
-    if reap := getattr(backend_of(config), "reap", None):
-        try:
-            reap()
-        except BackendError as error:  # another run's, and no reason to stop this one
-            state.notes.append(f"what dead runs left cannot be removed; {error}")
+    Reaping(backend_of(config), settings.backend).start()
     state.order = _order(config, node_ids)
-    for home in abandoned_homes("check"):
-        remove_tree(home)
+    clear_dead_claims(settings.ledger_root)
     if not settings.checks:
         experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
         Ledger(settings.ledger_root).keep_experiment(settings.experiment_id, experiment)
         trials = [node_ids[number] for number in state.order if is_trial(node_ids[number])]
         _write_plan(settings, trials, state.reusable)
     recovered = recover(settings)
-    runs.begin(settings.run_id, settings.ledger_root)
+    end_dead_leases(settings.ledger_root)
+    secrets = sorted(settings.secrets())
+    runs.begin(runs.Lease(settings.run_id, settings.ledger_root, settings.frozen(), secrets))
     return len(recovered)
 
 
@@ -244,19 +269,25 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
         reporter.write_line(f"aec: experiment {', '.join(name for name in names if name)}")
     describe = getattr(backend_of(config), "describe", None)
     reporter.write_line(f"aec: backend {describe() if describe else settings.backend}")
-    if sentence := way_of(config).sentence:
-        reporter.write_line(f"aec: {sentence}")
+    way = way_of(config)
+    if way.sentence:
+        reporter.write_line(f"aec: {way.sentence}")
+    is_alone = not config.getoption("numprocesses", None) and way.lanes is None
+    if settings.checks and is_alone and len(state.order) > _MANY_CHECKS:
+        reporter.write_line("aec: checks run one at a time; -n auto runs several at once")
     if state.dataset is not None:
-        reporter.write_line(f"aec: dataset {state.dataset}, tasks in it {len(state.dataset.tasks)}")
+        reporter.write_line(
+            f"aec: dataset {state.dataset}, {counted(len(state.dataset.tasks), 'task')}"
+        )
         for change in state.dataset.changes:
             reporter.write_line(f"aec: not as in the dataset: {change}")
     if settings.resume:
-        count = len(state.reusable)
-        reporter.write_line(f"aec: resuming: {count} trials have a reward and are reused")
+        reused = counted(len(state.reusable), "trial")
+        reporter.write_line(f"aec: resuming: {reused} reused, because the reward is known")
     if settings.evaluate is not None:
         reporter.write_line(f"aec: {summary_of(config)}")
     if recovered:
-        reporter.write_line(f"aec: recorded {recovered} trials that died with their run")
+        reporter.write_line(f"aec: recorded {counted(recovered, 'trial')} that died with a run")
 
 
 def _order(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:

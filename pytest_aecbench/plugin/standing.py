@@ -63,8 +63,8 @@ class Standing:
         elif failed:
             self.errors += 1
 
-    def line(self) -> str:
-        """Return where the run stands, for a log."""
+    def line(self, waiting: int = 0) -> str:
+        """Return where the run stands, for a log; ``waiting`` is how many have no slot yet."""
         now = time.monotonic()
         parts = [f"{self.done} of {self._total} trials done"]
         if self.rewards:
@@ -76,6 +76,8 @@ class Standing:
             node_id, since = min(running, key=lambda trial: trial[1])
             name = node_id.partition("/task.toml::")[0].rpartition("/")[2]
             parts.append(f"{len(running)} running, longest {name} for {now - since:.0f} s")
+        if waiting:
+            parts.append(f"{waiting} of them waiting for a slot")
         if (left := self.left_sec()) is not None:
             parts.append(f"about {_whole(left)} left")
         return "aec: " + ", ".join(parts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends import ComputeBackend
     from pytest_aecbench.datasets.drift import DatasetInUse
     from pytest_aecbench.host.runs import Spent
+    from pytest_aecbench.ledger.claims import Claims
     from pytest_aecbench.plugin.evaluate import Row, Stored
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.reports.gates import Verdict
@@ -57,7 +57,7 @@ class RunState:
         self.backend: ComputeBackend | None = None
         self.workers: set[WorkerController] = set()
         self.crashes: dict[str, int] = {}
-        self.past_durations: dict[tuple[str, str], float] | None = None
+        self.past_durations: dict[str, float] | None = None  # by node id
         self.markers: dict[str, pytest.MarkDecorator | None] = {}
         self.comparison: Comparison | None = None
         self.verdict: Verdict | None = None
@@ -68,21 +68,37 @@ class RunState:
         """The resolved settings."""
         if self._told is None:
             return _resolve(self._config)
-        from pytest_aecbench.settings.resolve import resolve
+        from pytest_aecbench.settings.resolve import thaw
 
         # Nothing, where the settings are wrong: the controller refuses the run if it has trials.
-        frozen = dict(self._told.get("settings", {}))
-        root = Path(frozen.pop("root", self._config.rootpath))
-        return resolve(root, frozen.pop("given", {}), **frozen)
+        return thaw(self._told.get("settings", {}), self._config.rootpath)
 
     @cached_property
     def reusable(self) -> dict[str, str]:
         """The ids of reusable records by trial key, as they were when the run began."""
         if self._told is not None:
             return dict(self._told.get("reusable", {}))
+        option = self._config.option
+        if option.collectonly or option.setupplan:
+            return {}
+        from pytest_aecbench.errors import AecBenchError
         from pytest_aecbench.plugin.resume import find_reusable
 
-        return find_reusable(settings_of(self._config))
+        settings = settings_of(self._config)
+        try:
+            return find_reusable(settings, self.claims)
+        except AecBenchError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The claims of this process on the experiment and on its trials."""
+        from pytest_aecbench.ledger.claims import Claims
+
+        settings = settings_of(self._config)
+        claims = Claims(settings.experiment_ledger, settings.run_id)
+        self._config.add_cleanup(claims.leave)
+        return claims
 
     @cached_property
     def dataset(self) -> DatasetInUse | None:
@@ -118,15 +134,9 @@ class RunState:
 
     def handover(self) -> dict[str, Any]:
         """Return what workers are told, in plain types."""
-        settings, dataset = settings_of(self._config), self.dataset
+        dataset = self.dataset
         return {
-            "settings": {
-                "root": str(settings.root),
-                "given": dict(settings.given),
-                "experiment_id": settings.experiment_id,
-                "run_id": settings.run_id,
-                "secret_names": settings.secret_names,
-            },
+            "settings": settings_of(self._config).frozen(),
             "reusable": self.reusable,
             "dataset": dataset and asdict(dataset),
             "stored_rows": self.stored_rows,

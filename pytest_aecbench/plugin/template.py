@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.trials.sentence import explain
-
 if TYPE_CHECKING:
     from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.checks import Finding
@@ -19,6 +17,8 @@ def trial(agent: AgentSpec, repetition: int, aec_trial: Trial, aec_reward: Rewar
     """Compare the reward with the threshold; everything before that happens in fixtures."""
     aec_trial.reward = aec_reward
     if aec_reward is not None and aec_reward.value < aec_trial.threshold:
+        from pytest_aecbench.trials.sentence import explain  # not needed to collect
+
         pytest.fail(explain(aec_trial, aec_reward), pytrace=False)
 
 

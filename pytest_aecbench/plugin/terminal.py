@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.plugin.results import Results, is_crash, is_retried, results_of
-from pytest_aecbench.plugin.state import is_worker, settings_of
+from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of
 
 if TYPE_CHECKING:
     import pytest
@@ -48,7 +48,8 @@ def pytest_terminal_summary(
     if results is None or terminalreporter.verbosity < -1:
         return
     trials = results.settled(orderly=exitstatus in (0, 1))
-    if not trials:
+    is_stopped = exitstatus == _INTERRUPTED and has_trials(config)
+    if not trials and not is_stopped:
         return
     # Imported here because a run without trials has no use for it.
     from pytest_aecbench.host.files import shown_path
@@ -56,10 +57,10 @@ def pytest_terminal_summary(
 
     settings = settings_of(config)
     terminalreporter.section(f"aec: {settings.experiment_id}")
-    for line in summary_lines(trials, results.wall_sec):
+    for line in summary_lines(trials, results.wall_sec) if trials else ():
         terminalreporter.write_line(line)
     terminalreporter.write_line(f"records in {shown_path(settings.experiment_ledger)}")
-    if exitstatus == _INTERRUPTED:
+    if is_stopped:
         terminalreporter.write_line(f"--aec-resume={settings.experiment_id} runs what is left")
     if settings.keep != "none":
         _say_what_is_kept(terminalreporter)

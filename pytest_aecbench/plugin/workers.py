@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import TaskError
 from pytest_aecbench.plugin._xdist_internals import OneByOneScheduling
-from pytest_aecbench.plugin.durations import TrialName, past_duration
-from pytest_aecbench.plugin.nodes import needs_sandbox
+from pytest_aecbench.plugin.durations import TrialName, past_durations
+from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
 from pytest_aecbench.plugin.state import settings_of, state_of
 from pytest_aecbench.tasks.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import pytest
     from xdist.workermanage import WorkerController
@@ -81,15 +81,18 @@ def longest_first(config: pytest.Config, node_ids: Sequence[str]) -> list[int]:
     return sorted(range(len(durations)), key=lambda number: -durations[number])
 
 
-def expected_durations(config: pytest.Config, node_ids: Iterable[str]) -> list[float]:
+def expected_durations(config: pytest.Config, node_ids: Sequence[str]) -> list[float]:
     """Return how long each trial took recently, else its deadline; other tests take 0."""
-    return [_expected(config, node_id) if needs_sandbox(node_id) else 0.0 for node_id in node_ids]
+    known = past_durations(config, filter(is_trial, node_ids))
+    return [
+        known[node_id] if node_id in known else _deadline(config, node_id) for node_id in node_ids
+    ]
 
 
-def _expected(config: pytest.Config, node_id: str) -> float:
+def _deadline(config: pytest.Config, node_id: str) -> float:
+    if not needs_sandbox(node_id):
+        return 0.0
     trial = TrialName.of(config, node_id)
-    if (past := past_duration(config, trial)) is not None:
-        return past
     try:
         limits = Task.load(trial.directory).config
     except TaskError:

@@ -177,7 +177,7 @@ def _pairs(
     old: dict[tuple[str, str], TrialResult], new: dict[tuple[str, str], TrialResult]
 ) -> Iterator[tuple[str, TrialResult, TrialResult]]:
     """Take what belongs together out of both and yield it, in the strictest way that there is."""
-    found = 0
+    found = False
     for paired_by, key in _KEYS:
         agents = [{trial.agent for trial in side.values()} for side in (old, new)]
         if paired_by == "task" and (found or any(len(names) > 1 for names in agents)):
@@ -187,7 +187,7 @@ def _pairs(
             if len(ours[shared]) == len(theirs[shared]) == 1:
                 one, other = ours[shared][0], theirs[shared][0]
                 del old[_identity(one)], new[_identity(other)]
-                found += 1
+                found = True
                 yield paired_by, one, other
 
 

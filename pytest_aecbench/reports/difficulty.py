@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import re
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from pytest_aecbench.reports.results import TrialResult, final_results
+from pytest_aecbench.reports.statistics import (
+    Interval,
+    difference_interval,
+    mean_interval_by_task,
+)
 
 __all__ = ["LEVELS", "Difference", "TemplateDifficulty", "difficulties"]
 
 LEVELS = ("easy", "medium", "hard")
 MIN_TASKS = 5
-# Of a normal distribution: the difference of two means is near one with five tasks or more.
-_Z = 1.959964
 _GENERATED = re.compile(r"(?:.*/)?([^/]+/[^/]+)/(easy|medium|hard)-[0-9a-f]{8}")
 
 
@@ -67,26 +68,15 @@ def difficulties(results: Iterable[TrialResult]) -> list[TemplateDifficulty]:
 def _compared(
     template: str, levels: Mapping[str, Mapping[str, Sequence[float]]]
 ) -> TemplateDifficulty:
-    by_task = {
-        level: [statistics.fmean(rewards) for rewards in levels[level].values()]
-        for level in LEVELS
-        if level in levels
-    }
+    found = {level: mean_interval_by_task(levels[level]) for level in LEVELS if level in levels}
     return TemplateDifficulty(
         template=template,
-        means={level: statistics.fmean(values) for level, values in by_task.items()},
-        tasks={level: len(values) for level, values in by_task.items()},
-        differences=tuple(
-            _difference(one, two, by_task[one], by_task[two]) for one, two in pairwise(by_task)
-        ),
+        means={level: one.mean for level, one in found.items()},
+        tasks={level: one.n for level, one in found.items()},
+        differences=tuple(_difference(one, two, found) for one, two in pairwise(found)),
     )
 
 
-def _difference(easier: str, harder: str, one: Sequence[float], two: Sequence[float]) -> Difference:
-    value = statistics.fmean(one) - statistics.fmean(two)
-    spread = math.sqrt(math.fsum(_variance(values) / len(values) for values in (one, two)))
-    return Difference(easier, harder, value, value - _Z * spread, value + _Z * spread)
-
-
-def _variance(values: Sequence[float]) -> float:
-    return statistics.variance(values) if len(values) > 1 else 0.0
+def _difference(easier: str, harder: str, found: Mapping[str, Interval]) -> Difference:
+    between = difference_interval(found[easier], found[harder])
+    return Difference(easier, harder, between.mean, between.low, between.high)

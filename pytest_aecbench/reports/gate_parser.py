@@ -187,8 +187,6 @@ class _Parser:
                 right = f"use at most {_MAX_TOKEN_LENGTH} characters"
                 raise self._error(token, f"{token} is too long; {right}")
             yield token
-        while True:
-            yield token
 
     def _unexpected(self, right: str) -> SettingsError:
         return self._error(self._token, f"found {self._token}; expected {right}")
@@ -208,5 +206,7 @@ def _count(text: str) -> float | None:
 
 def _share(text: str) -> float | None:
     match = _SHARE.fullmatch(text)
-    share = Fraction(match[1]) / (100 if match[2] else 1) if match else -1
-    return float(share) if 0 <= share <= 1 else None
+    if match is None:
+        return None
+    share = Fraction(match[1]) / (100 if match[2] else 1)
+    return float(share) if share <= 1 else None

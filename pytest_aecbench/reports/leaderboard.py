@@ -7,13 +7,13 @@ is ranked below those that have theirs, because its mean is of other tasks.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.ledger.identity import agent_key
+from pytest_aecbench.ledger.identity import AgentKeys
 from pytest_aecbench.reports.paired import holm, paired_change
 from pytest_aecbench.reports.results import TrialResult, final_results
 from pytest_aecbench.reports.scores import MAX_MISSING, Scores
@@ -21,18 +21,21 @@ from pytest_aecbench.reports.statistics import DECIMALS, Interval, pass_at_k_mea
 from pytest_aecbench.reports.summary import summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Recorded, RecordedT
     from pytest_aecbench.reports.summary import AgentSummary, Group
 
 __all__ = [
     "AgentPair",
+    "Counted",
     "Leaderboard",
     "Row",
+    "counted_attempts",
     "latest_verdicts",
     "leaderboard",
     "newest_versions",
+    "rank",
 ]
 
 
@@ -86,16 +89,33 @@ class Leaderboard:
     k: int
     set_aside: Mapping[str, int]
     held_out: int
+    mounted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The attempts that a leaderboard counts.
+
+    ``names`` is what agents are called, by their keys, and ``experiments`` how many each took part
+    in; ``set_aside``, ``held_out`` and ``mounted`` count the records that do not count.
+    """
+
+    results: tuple[TrialResult, ...]
+    names: Mapping[str, str]
+    experiments: Mapping[str, int]
+    set_aside: Mapping[str, int]
+    held_out: int
+    mounted: int
 
 
 def newest_versions(
-    records: Iterable[TrialRecord],
-) -> tuple[list[TrialRecord], dict[str, int]]:
+    records: Iterable[RecordedT],
+) -> tuple[list[RecordedT], dict[str, int]]:
     """Return the records of each task's newest version, and how many of others, by task.
 
     The newest version is the one that was attempted last.
     """
-    records = sorted(records, key=lambda record: record.timing.started_at)
+    records = sorted(records, key=lambda record: record.started_sec)
     newest = {record.task.task_id: record.task.digest for record in records}
     set_aside: dict[str, int] = defaultdict(int)
     kept = []
@@ -108,17 +128,47 @@ def newest_versions(
 
 
 def leaderboard(
-    records: Iterable[TrialRecord], *, holdout: bool = False, k: int | None = None
+    records: Iterable[RecordedT],
+    *,
+    holdout: bool = False,
+    mounted: bool = False,
+    k: int | None = None,
 ) -> Leaderboard:
     """Rank the agents by their mean reward on public tasks, or with ``holdout`` on all.
 
-    Without ``k``, pass@k is for as many trials as every agent has of each task that it attempted.
+    Trials whose sandboxes saw files of the host count only with ``mounted``. Without ``k``, pass@k
+    is for as many trials as every agent has of each task that it attempted.
     """
-    records = list(records)
+    found = counted_attempts(records, holdout=holdout, mounted=mounted)
+    return rank(found, k=k)
+
+
+def counted_attempts(
+    records: Iterable[RecordedT], *, holdout: bool = False, mounted: bool = False
+) -> Counted:
+    """Return the attempts that count on public tasks, or with ``holdout`` on all."""
+    every = list(records)
+    records = [record for record in every if mounted or not record.environment.mounts]
+    left_out = len(every) - len(records)
     asked = [record for record in records if holdout or record.task.visibility == "public"]
+    held_out = len(records) - len(asked)
     counted, set_aside = newest_versions(latest_verdicts(asked))
     names = _names(counted)
-    results = list(_results(counted, names))
+    by_key = dict(zip(map(AgentKeys(), (record.agent for record in counted)), names, strict=True))
+    experiments = defaultdict(set)
+    for record, name in zip(counted, names, strict=True):
+        experiments[name].add(record.experiment_id)
+    # A record is let go when its result is made: a hundred thousand of both take much memory.
+    queue = deque(counted)
+    del every, records, asked, counted
+    results = tuple(_results(queue, names))
+    taken = {name: len(found) for name, found in experiments.items()}
+    return Counted(results, by_key, taken, set_aside, held_out, left_out)
+
+
+def rank(counted: Counted, *, k: int | None = None) -> Leaderboard:
+    """Rank the agents of the attempts that count."""
+    results = counted.results
     by_agent: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in final_results(results):
         by_agent[trial.agent].append(trial)
@@ -126,14 +176,11 @@ def leaderboard(
     if k is None:
         found = (len(o) for one in scores.values() for o in one.outcomes.values())
         k = min(found, default=1)
-    experiments = defaultdict(set)
-    for record in counted:
-        experiments[names[agent_key(record.agent)]].add(record.experiment_id)
     tasks = len({trial.task_id for trial in results})
     rows = [
         Row(
             summary.agent,
-            len(experiments[summary.agent]),
+            counted.experiments[summary.agent],
             pass_at_k_mean(scores[summary.agent].outcomes, k),
             scores[summary.agent].tasks_with(k),
             _missing(summary.overall, tasks),
@@ -143,8 +190,15 @@ def leaderboard(
     ]
     rows.sort(key=lambda row: not row.complete)
     pairs = _pairs([(row.agent, scores[row.agent]) for row in rows])
-    held_out = len(records) - len(asked)
-    return Leaderboard(tuple(rows), tuple(pairs), tasks, k, set_aside, held_out)
+    return Leaderboard(
+        tuple(rows),
+        tuple(pairs),
+        tasks,
+        k,
+        counted.set_aside,
+        counted.held_out,
+        counted.mounted,
+    )
 
 
 def _missing(overall: Group, tasks: int) -> float:
@@ -170,11 +224,11 @@ def _pairs(ranked: Sequence[tuple[str, Scores]]) -> list[AgentPair]:
     ]
 
 
-def latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+def latest_verdicts(records: Iterable[RecordedT]) -> list[RecordedT]:
     """Return one record of each piece of work: an agent does not earn twice by being verified."""
     by_id = {record.trial_id: record for record in records}
-    latest: dict[str, TrialRecord] = {}
-    for record in sorted(by_id.values(), key=lambda record: record.timing.started_at):
+    latest: dict[str, RecordedT] = {}
+    for record in sorted(by_id.values(), key=lambda record: record.started_sec):
         work = record
         while work.evaluates is not None and work.evaluates.trial_id in by_id:
             work = by_id[work.evaluates.trial_id]
@@ -182,9 +236,11 @@ def latest_verdicts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
     return list(latest.values())
 
 
-def _names(records: Sequence[TrialRecord]) -> dict[str, str]:
-    """Return what to call each agent: its latest name, and more where agents share one."""
-    latest = {agent_key(record.agent): record.agent for record in records}
+def _names(records: Sequence[Recorded]) -> list[str]:
+    """Return what to call the agent of each record: its latest name, and more if it is shared."""
+    key_of = AgentKeys()
+    keys = [key_of(record.agent) for record in records]
+    latest = dict(zip(keys, (record.agent for record in records), strict=True))
     names = {identity: agent.name for identity, agent in latest.items()}
     shared = Counter(names.values())
     for identity, agent in latest.items():
@@ -196,15 +252,19 @@ def _names(records: Sequence[TrialRecord]) -> dict[str, str]:
         numbers[name] += 1
         if shared[name] > 1:
             names[identity] += f" #{numbers[name]}"
-    return names
+    return [names[key] for key in keys]
 
 
-def _results(records: Iterable[TrialRecord], names: Mapping[str, str]) -> Iterable[TrialResult]:
-    """Yield results in which the repetitions of several experiments are told apart."""
+def _results(records: deque[RecordedT], names: Iterable[str]) -> Iterator[TrialResult]:
+    """Yield results in which the repetitions of several experiments are told apart.
+
+    The records are taken off the queue.
+    """
     numbers: dict[tuple[str, str], dict[tuple[str, int], int]] = defaultdict(dict)
-    for record in records:
-        name = names[agent_key(record.agent)]
+    for name in names:
+        record = records.popleft()
         known = numbers[name, record.task.task_id]
         repetition = known.setdefault((record.experiment_id, record.repetition), len(known) + 1)
-        result = TrialResult.from_record(record)
-        yield replace(result, agent=name, repetition=repetition, visibility="public")
+        yield TrialResult.from_record(
+            record, agent=name, repetition=repetition, visibility="public"
+        )

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["code", "comparison_blocks", "markdown_summary", "table"]
 
 _LISTED = 20
+# By this line a workflow finds the comment that it wrote before, to replace it.
+MARKER = "<!-- aec-bench -->"
+# GitHub takes 65,536 of a comment.
+MAX_CHARS = 60_000
 
 
 def markdown_summary(
@@ -52,12 +56,25 @@ def markdown_summary(
         *(comparison_blocks(comparison) if comparison else ()),
         *_trial_blocks(results),
     ]
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(_capped(blocks)) + "\n"
+
+
+def _capped(blocks: Sequence[str]) -> list[str]:
+    """Return the blocks without the longest ones if GitHub would not take them all."""
+    kept = list(blocks)
+    while len("\n\n".join(kept)) > MAX_CHARS:
+        longest = max(range(len(kept)), key=lambda index: len(kept[index]))
+        lines = kept[longest].count("\n") + 1
+        left_out = f"Left out, because the summary would be too long: {counted(lines, 'line')}."
+        if len(left_out) >= len(kept[longest]):
+            break
+        kept[longest] = left_out
+    return kept
 
 
 def _headline(experiment_id: str, verdict: Verdict | None) -> str:
     gate = "" if verdict is None else f": gate {'passed' if verdict.passed else 'failed'}"
-    return f"## aec: {code(experiment_id)}{gate}"
+    return f"{MARKER}\n## aec: {code(experiment_id)}{gate}"
 
 
 def _counts(summaries: Sequence[AgentSummary], wall_sec: float) -> str:

@@ -10,7 +10,7 @@ from pytest_aecbench.ledger.identity import final_attempts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Recorded
 
 __all__ = ["TrialResult", "final_results"]
 
@@ -44,31 +44,32 @@ class TrialResult:
     bad_end: str | None = None  # how the agent of a trial that did not pass ended, if not well
 
     @classmethod
-    def from_record(cls, record: TrialRecord) -> TrialResult:
-        """Take from a record what a summary needs."""
+    def from_record(cls, record: Recorded, **instead: Scalar) -> TrialResult:
+        """Take from a record what a summary needs; ``instead`` has values to put in its place."""
         evaluation = record.evaluation
-        return cls(
-            task_id=record.task.task_id,
-            agent=record.agent.name,
-            repetition=record.repetition,
-            attempt=record.attempt,
-            domain=record.task.domain,
-            difficulty=record.task.difficulty,
-            visibility=record.task.visibility,
-            scored=record.scored,
-            reward=evaluation.reward,
-            passed=evaluation.passed,
-            error_cause=evaluation.error.cause if evaluation.error else None,
-            tokens_in=record.cost.tokens_in,
-            tokens_out=record.cost.tokens_out,
-            usd=record.cost.usd,
-            duration_sec=record.timing.spent_sec,
-            trial_id=record.trial_id,
-            trial_key=record.trial_key,
-            task_digest=record.task.digest,
-            started_sec=record.started_sec,
-            bad_end=None if evaluation.passed else _bad_end(record),
-        )
+        values: dict[str, Scalar] = {
+            "task_id": record.task.task_id,
+            "agent": record.agent.name,
+            "repetition": record.repetition,
+            "attempt": record.attempt,
+            "domain": record.task.domain,
+            "difficulty": record.task.difficulty,
+            "visibility": record.task.visibility,
+            "scored": record.scored,
+            "reward": evaluation.reward,
+            "passed": evaluation.passed,
+            "error_cause": evaluation.error.cause if evaluation.error else None,
+            "tokens_in": record.cost.tokens_in,
+            "tokens_out": record.cost.tokens_out,
+            "usd": record.cost.usd,
+            "duration_sec": record.timing.spent_sec,
+            "trial_id": record.trial_id,
+            "trial_key": record.trial_key,
+            "task_digest": record.task.digest,
+            "started_sec": record.started_sec,
+            "bad_end": None if evaluation.passed else _bad_end(record),
+        }
+        return cls.from_dict({**values, **instead})
 
     def to_dict(self) -> dict[str, Scalar]:
         """Return the fields by name."""
@@ -84,10 +85,17 @@ class TrialResult:
 _ENDS = {"failed": "exited non-zero", "limit_reached": "limit", "timed_out": "timed out"}
 
 
-def _bad_end(record: TrialRecord) -> str | None:
+_NOT_FOUND = 127  # what a shell exits with for a program that it does not find
+
+
+def _bad_end(record: Recorded) -> str | None:
     result = record.agent_result
-    if not record.scored or result is None or result.status not in _ENDS:
+    if not record.scored or result is None:
         return None
+    if result.status not in _ENDS:
+        return "wrote no output" if record.outputs.written is False else None
+    if result.returncode == _NOT_FOUND:
+        return "program not found"
     return result.end.replace("_", " ") if result.end else _ENDS[result.status]
 
 

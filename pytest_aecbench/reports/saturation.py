@@ -6,14 +6,14 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.ledger.identity import agent_key, final_attempts
+from pytest_aecbench.ledger.identity import AgentKeys, final_attempts
 from pytest_aecbench.reports.columns import Column
 from pytest_aecbench.reports.leaderboard import latest_verdicts, newest_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Recorded, RecordedT
 
 __all__ = ["COLUMNS", "VERDICTS", "Saturation", "TaskOutcomes", "saturation"]
 
@@ -112,7 +112,7 @@ COLUMNS: tuple[Column[TaskOutcomes], ...] = (
 )
 
 
-def saturation(records: Iterable[TrialRecord], *, holdout: bool = False) -> Saturation:
+def saturation(records: Iterable[RecordedT], *, holdout: bool = False) -> Saturation:
     """Judge the newest version of each public task, or with ``holdout`` of all.
 
     The agents ``oracle``, ``nop`` and ``replay`` do not count, and neither do trials without a
@@ -122,10 +122,14 @@ def saturation(records: Iterable[TrialRecord], *, holdout: bool = False) -> Satu
     asked = [record for record in records if holdout or record.task.visibility == "public"]
     agents = [record for record in asked if record.agent.harness not in _REFERENCES]
     newest, set_aside = newest_versions(latest_verdicts(agents))
-    final = final_attempts(newest, _trial)
+    key_of = AgentKeys()
+    final = final_attempts(
+        newest,
+        lambda one: (one.task.task_id, key_of(one.agent), one.experiment_id, one.repetition),
+    )
     scored = [record for record in final if record.evaluation.passed is not None]
     return Saturation(
-        _outcomes(scored),
+        _outcomes(scored, key_of),
         {
             "of held-out tasks": len(records) - len(asked),
             "of oracle, nop and replay": len(asked) - len(agents),
@@ -135,16 +139,11 @@ def saturation(records: Iterable[TrialRecord], *, holdout: bool = False) -> Satu
     )
 
 
-def _trial(record: TrialRecord) -> tuple[str, str, str, int]:
-    agent = agent_key(record.agent)
-    return record.task.task_id, agent, record.experiment_id, record.repetition
-
-
-def _outcomes(scored: Sequence[TrialRecord]) -> tuple[TaskOutcomes, ...]:
+def _outcomes(scored: Sequence[Recorded], key_of: AgentKeys) -> tuple[TaskOutcomes, ...]:
     outcomes: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for record in scored:
         passed = bool(record.evaluation.passed)
-        outcomes[record.task.task_id][agent_key(record.agent)].append(passed)
+        outcomes[record.task.task_id][key_of(record.agent)].append(passed)
     tasks = (
         TaskOutcomes(task_id, tuple((sum(passed), len(passed)) for passed in agents.values()))
         for task_id, agents in outcomes.items()

@@ -23,7 +23,7 @@ from pytest_aecbench.reports.statistics import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["AgentSummary", "Group", "Total", "summarise"]
+__all__ = ["AgentSummary", "Group", "Total", "group_of", "summarise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,16 @@ def _summary(agent: str, attempts: Sequence[TrialResult]) -> AgentSummary:
     by_difficulty = _split(public, lambda trial: trial.difficulty or "unspecified")
     return AgentSummary(
         agent=agent,
-        overall=_group(public),
-        by_domain={name: _group(by_domain[name]) for name in sorted(by_domain)},
+        overall=group_of(public),
+        by_domain={name: group_of(by_domain[name]) for name in sorted(by_domain)},
         by_difficulty={
-            name: _group(by_difficulty[name]) for name in sorted(by_difficulty, key=_difficulty)
+            name: group_of(by_difficulty[name]) for name in sorted(by_difficulty, key=_difficulty)
         },
         repetitions=repetitions,
         pass_at_k=pass_at_k_mean(scores.outcomes, repetitions) if repetitions > 1 else None,
         pass_hat_k=pass_hat_k_mean(scores.outcomes, repetitions) if repetitions > 1 else None,
         pass_k_tasks=scores.tasks_with(repetitions) if repetitions > 1 else 0,
-        holdout=_group(holdout) if holdout else None,
+        holdout=group_of(holdout) if holdout else None,
         attempts=len(attempts),
         tokens_in=_total([attempt.tokens_in for attempt in attempts]),
         tokens_out=_total([attempt.tokens_out for attempt in attempts]),
@@ -132,7 +132,8 @@ def _difficulty(name: str) -> tuple[int, str]:
     return (known.index(name) if name in known else len(known), name)
 
 
-def _group(trials: Sequence[TrialResult]) -> Group:
+def group_of(trials: Sequence[TrialResult]) -> Group:
+    """Return the figures of some final attempts of one agent."""
     scores = Scores.of(trials)
     causes = Counter(trial.error_cause for trial in trials if trial.error_cause is not None)
     return Group(

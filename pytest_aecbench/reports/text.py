@@ -14,9 +14,16 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.reports.comparison import AgentComparison, Comparison
     from pytest_aecbench.reports.results import TrialResult
+    from pytest_aecbench.reports.statistics import Interval
     from pytest_aecbench.reports.summary import AgentSummary, Group
 
-__all__ = ["comparison_lines", "comparison_notes", "design_text", "summary_lines"]
+__all__ = [
+    "comparison_lines",
+    "comparison_notes",
+    "design_text",
+    "interval_text",
+    "summary_lines",
+]
 
 NAME_WIDTH = 32
 
@@ -42,7 +49,7 @@ def _agent_lines(summary: AgentSummary) -> Iterator[str]:
         tasks = counted(summary.pass_k_tasks, "task", summary.overall.tasks)
         yield f"  pass@{k} {summary.pass_at_k:.2f}, pass^{k} {summary.pass_hat_k:.2f} ({tasks})"
     if summary.attempts > trials:
-        yield f"  {summary.attempts} attempts at {trials} trials"
+        yield f"  {counted(summary.attempts, 'attempt')} at {counted(trials, 'trial')}"
     if summary.overall.causes:
         yield f"  errors, not scored: {_counts(summary.overall.causes)}"
     if summary.overall.bad_ends:
@@ -73,6 +80,18 @@ def _aligned(name: str, figures: Iterable[str]) -> str:
 
 def _name(name: str) -> str:
     return shortened(name, NAME_WIDTH).ljust(NAME_WIDTH)
+
+
+def interval_text(interval: Interval | None, width: int = 20, *, ascii_only: bool = False) -> str:
+    """Return an interval from 0 to 1 as a drawing: its bounds, and its mean between them."""
+    line, low, mean, high = "-[|]" if ascii_only else "─├┼┤"
+    if interval is None:
+        return ""
+    drawn = [line] * width
+    # The mean is drawn last, because it is never left out.
+    for value, char in ((interval.low, low), (interval.high, high), (interval.mean, mean)):
+        drawn[min(int(value * width), width - 1)] = char
+    return "".join(drawn)
 
 
 _PAIRED_BY = {

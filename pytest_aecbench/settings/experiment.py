@@ -49,7 +49,7 @@ def _document(settings: Settings, scrubber: Scrubber) -> dict[str, Any]:
                 lifecycle=list(selection.lifecycle),
             )
         ),
-        "agents": [_agent(agent) for agent in settings.agents],
+        "agents": [_agent(agent, settings) for agent in settings.agents],
         "compute": {
             "backend": _escaped(settings.backend),
             **({settings.backend: options} if options else {}),
@@ -67,15 +67,17 @@ def _document(settings: Settings, scrubber: Scrubber) -> dict[str, Any]:
     }
 
 
-def _agent(agent: AgentSpec) -> dict[str, Any]:
+def _agent(agent: AgentSpec, settings: Settings) -> dict[str, Any]:
+    parameters = {name: value for name, value in agent.parameters.items() if name != "files"}
     return {
         "name": agent.name,
         "harness": agent.harness,
         **_set(
             model=_escaped(agent.model),
-            parameters=dict(agent.parameters),
+            parameters=parameters,
             system_prompt=agent.system_prompt,
             client=dict(agent.client),
+            files=[settings.below_root(path) for path in agent.files],
         ),
     }
 

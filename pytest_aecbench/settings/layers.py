@@ -14,7 +14,7 @@ from pytest_aecbench.documents.problems import shown
 from pytest_aecbench.documents.strict import read_json, read_toml, read_yaml
 from pytest_aecbench.documents.variables import DotEnv, load_dotenv
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.host.files import read_text, shown_path
+from pytest_aecbench.host.files import read_text, shown_path, user_directory
 from pytest_aecbench.settings.table import TABLE
 from pytest_aecbench.text import did_you_mean
 
@@ -75,8 +75,16 @@ def experiment_layer(path: Path) -> Layer:
         if name := agent.pop("system_prompt_file", None):
             key = f"{where}: agents.{index}.system_prompt_file"
             agent["system_prompt"] = _prompt(path.parent / name, key)
+        if files := agent.get("files"):
+            agent["files"] = [_beside(path.parent, name) for name in files]
         _read_script(agent.get("parameters") or {}, path.parent, f"{where}: agents.{index}")
     return _layer(data, _EXPERIMENT_KEYS, where)
+
+
+def _beside(directory: Path, name: str) -> str:
+    """Return the path of a file beside the experiment; else the name, for the project's root."""
+    found = directory / Path(name).expanduser()
+    return str(found.absolute()) if found.exists() else name
 
 
 def _read_script(parameters: dict[str, Any], directory: Path, where: str) -> None:
@@ -118,13 +126,8 @@ def _layer(data: Mapping[str, Any], keys: Mapping[str, str], where: str) -> Laye
 
 def user_file() -> Path | None:
     """Return where this user's configuration is or would be."""
-    home = os.environ.get("XDG_CONFIG_HOME", "")
-    if os.path.isabs(home):  # noqa: PTH117  (the specification has it that others are ignored)
-        return Path(home, "aec-bench", "config.json")
-    try:
-        return Path.home() / ".config" / "aec-bench" / "config.json"
-    except RuntimeError:
-        return None
+    directory = user_directory("XDG_CONFIG_HOME", ".config")
+    return directory / "config.json" if directory else None
 
 
 def user_layer() -> Layer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.backends import BACKENDS
 from pytest_aecbench.documents.variables import expand_in, variables_in
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.backends import Mount
     from pytest_aecbench.providers.prices import Price
     from pytest_aecbench.reports.gates import Gate
     from pytest_aecbench.tasks.selection import Selection
@@ -49,6 +50,7 @@ class Settings:
     selection: Selection
     allow_drift: bool
     agents: tuple[AgentSpec, ...]
+    agent_files: tuple[str, ...]
     repetitions: int
     backend: str
     backend_options: Mapping[str, object] = field(repr=False)  # may hold secrets
@@ -58,6 +60,7 @@ class Settings:
     prices: Mapping[str, Price]
     local_mode: str
     local_show: tuple[Path, ...]
+    mounts: tuple[Mount, ...]
     timeout_override_sec: float | None
     memory_mb: int | None
     cpus: float | None
@@ -72,10 +75,12 @@ class Settings:
     baseline: str | None
     fail_on_regression: bool
     summary_md: str | None
+    html: str | None
     progress_sec: float
     checks: tuple[str, ...]
     resume: bool
     rerun: str
+    join: bool
     evaluate: str | None
     keep: str
     force_build: bool
@@ -99,6 +104,16 @@ class Settings:
         added = {name: value for name, value in handed if value not in public}
         return secrets_from(os.environ, {**added, **private})
 
+    def frozen(self) -> dict[str, Any]:
+        """Return these settings in plain types, for another process to resolve again."""
+        return {
+            "root": str(self.root),
+            "given": dict(self.given),
+            "experiment_id": self.experiment_id,
+            "run_id": self.run_id,
+            "secret_names": self.secret_names,
+        }
+
     def on(self, backend: str) -> Settings:
         """Return these settings for another backend, with the options that belong to it."""
         return replace(self, backend=backend, backend_options=self.options_of(backend))
@@ -106,6 +121,10 @@ class Settings:
     def options_of(self, backend: str) -> dict[str, object]:
         """Return what the configuration says in a backend's own table, whichever is chosen."""
         return backend_options(backend, self.given)
+
+    def below_root(self, path: Path) -> str:
+        """Return a path as a configuration file names it."""
+        return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
 
     @property
     def experiment_ledger(self) -> Path:

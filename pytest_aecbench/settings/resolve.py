@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.spec import pinned_script
+from pytest_aecbench.backends import Mount
+from pytest_aecbench.backends.shared.paths import ROOTS
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.ledger.store import Ledger, check_experiment_id
@@ -15,11 +17,14 @@ from pytest_aecbench.settings.model import Settings, backend_options
 from pytest_aecbench.settings.table import LATEST, TABLE, Setting
 from pytest_aecbench.settings.values import CHECKS, choice
 from pytest_aecbench.tasks.selection import Selection
+from pytest_aecbench.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["find_experiment", "resolve"]
+    from pytest_aecbench.agents.spec import AgentSpec
+
+__all__ = ["find_experiment", "resolve", "thaw"]
 
 # The values of settings that were not given, where they are not None.
 _ABSENT: dict[str, object] = {"checks": (), "prices": {}}
@@ -44,7 +49,7 @@ def resolve(
     settled: dict[str, Any] = {
         row.name: _settle(row, root, given) for row in TABLE if row.check is not None
     }
-    settled["agents"] = tuple(pinned_script(agent, root) for agent in settled["agents"])
+    settled["agents"] = _pinned_agents(root, settled, given)
     ledger_root: Path = settled["ledger_root"]
     experiment_id = experiment_id or _experiment_id(ledger_root, given)
     _check_company(given)
@@ -53,7 +58,7 @@ def resolve(
         selection=Selection(**{name: settled.pop(name) for name in _SELECTION}),
         dataset=_dataset(settled["datasets_root"], given),
         backend_options=backend_options(settled["backend"], given),
-        resume="resume" in given,
+        resume=_is_continued(given),
         evaluate=_evaluated(ledger_root, given),
         baseline=_baseline(ledger_root, given, experiment_id),
         experiment_id=experiment_id,
@@ -63,6 +68,13 @@ def resolve(
         notes=tuple(notes),
         **{**settled, "verify": "evaluate" in given or settled["verify"]},
     )
+
+
+def thaw(frozen: Mapping[str, Any], root: Path) -> Settings:
+    """Return the settings that another process froze; ``root`` is where it froze none."""
+    more = dict(frozen)
+    given = {name: tuple(pair) for name, pair in more.pop("given", {}).items()}
+    return resolve(Path(more.pop("root", root)), given, **more)
 
 
 def _settle(row: Setting, root: Path, given: Mapping[str, tuple[object, str]]) -> object:
@@ -76,8 +88,42 @@ def _settle(row: Setting, root: Path, given: Mapping[str, tuple[object, str]]) -
     if row.check == "existing":
         assert isinstance(value, (list, tuple))
         return tuple(_existing(root, str(path), where) for path in value)
+    if row.check == "mounts":
+        assert isinstance(value, (list, tuple))
+        return tuple(_mount(root, str(text), where) for text in value)
     assert row.check is not None
     return CHECKS[row.check](value, where)
+
+
+def _pinned_agents(
+    root: Path, settled: Mapping[str, Any], given: Mapping[str, tuple[object, str]]
+) -> tuple[AgentSpec, ...]:
+    """Return the agents with the digests of their scripts and files."""
+    agents = tuple(pinned_script(agent, root) for agent in settled["agents"])
+    option, place = given.get("agent_files", ((), ""))
+    if "evaluate" in given:  # whose agents do not run
+        return agents
+    if option and place.startswith("--") and not any(one.may_bring_files for one in agents):
+        right = "add --aec-agent='command:SHELL'"
+        raise SettingsError(f"{place}: files are for 'command' agents, and none is run; {right}")
+    return tuple(
+        _with_files(agent, root, settled, f"{given['agents'][1]}.{index}.files", place)
+        if agent.may_bring_files and (agent.files or option)
+        else agent
+        for index, agent in enumerate(agents)
+    )
+
+
+def _with_files(
+    agent: AgentSpec, root: Path, settled: Mapping[str, Any], where: str, option: str
+) -> AgentSpec:
+    """Return a command with the files that the option names, else its own entry."""
+    from pytest_aecbench.agents.files import find_files, pinned_files
+
+    apart = [settled[name] for name in ("tasks_root", "ledger_root", "jobs_root")]
+    names = settled["agent_files"] or tuple(map(str, agent.files))
+    found = find_files(names, root, option or where, apart)
+    return pinned_files(agent, found)
 
 
 def _existing(root: Path, path: str, where: str) -> Path:
@@ -88,19 +134,43 @@ def _existing(root: Path, path: str, where: str) -> Path:
     return found
 
 
+def _mount(root: Path, text: str, where: str) -> Mount:
+    """Return a mount whose source exists and whose target belongs to no trial."""
+    source, *rest = text.split(":")
+    mode = rest.pop() if len(rest) == 2 else "ro"
+    if len(rest) != 1 or mode not in ("ro", "rw"):
+        raise SettingsError(f"{where}: {text!r} is not valid; write HOST:SANDBOX[:ro|:rw]")
+    target = PurePosixPath(rest[0])
+    if not target.is_absolute() or ".." in target.parts or len(target.parts) < 2:
+        raise SettingsError(f"{where}: {rest[0]!r} is not valid; name a path such as /mnt/data")
+    if any(target.is_relative_to(own) or own.is_relative_to(target) for own in ROOTS):
+        raise SettingsError(f"{where}: {rest[0]!r} is the trial's own; mount it elsewhere")
+    return Mount(_existing(root, source, where).resolve(), str(target), mode == "rw")
+
+
 def _check_company(given: Mapping[str, tuple[object, str]]) -> None:
     """Refuse settings that mean nothing without another one."""
     needs = {
         "fail_on_regression": (
-            "baseline",
+            {"baseline"},
             "there is nothing to compare with; add --aec-baseline=ID",
         ),
-        "allow_drift": ("dataset", "is about a dataset; add --aec-dataset=NAME@VERSION"),
+        "allow_drift": ({"dataset"}, "is about a dataset; add --aec-dataset=NAME@VERSION"),
+        "join": (
+            {"resume", "experiment_id"},
+            "is about an experiment; add --aec-resume=ID or --aec-experiment-id=ID",
+        ),
     }
-    for name, (other, right) in needs.items():
+    for name, (others, right) in needs.items():
         value, where = given.get(name, (False, ""))
-        if value and other not in given:
+        if value and others.isdisjoint(given):
             raise SettingsError(f"{where}: {right}")
+
+
+def _is_continued(given: Mapping[str, tuple[object, str]]) -> bool:
+    """Return whether the run may add to an experiment that has records."""
+    adds = "rerun" in given or "join" in given
+    return "resume" in given or (adds and "experiment_id" in given)
 
 
 def _dataset(datasets_root: Path, given: Mapping[str, tuple[object, str]]) -> str | None:
@@ -120,7 +190,7 @@ def _experiment_id(ledger_root: Path, given: Mapping[str, tuple[object, str]]) -
         wanted, option = given["resume"]
         if where == "--aec-experiment-id":
             right = "leave --aec-experiment-id out"
-            raise SettingsError(f"{option}: continues an experiment; {right}")
+            raise SettingsError(f"{option}: names the experiment to continue; {right}")
         if wanted == LATEST and named is not None:  # an experiment.yaml says which one it is
             wanted = named
         return find_experiment(ledger_root, str(wanted), option)
@@ -136,10 +206,12 @@ def _evaluated(ledger_root: Path, given: Mapping[str, tuple[object, str]]) -> st
     if "evaluate" not in given:
         return None
     wanted, where = given["evaluate"]
-    for name in ("resume", "rerun", "repetitions", "verify"):
+    for name in ("resume", "rerun", "join", "repetitions", "verify", "agent_files"):
         option = given.get(name, ("", ""))[1]
         if option.startswith("--"):  # an ini key is for runs of agents
-            raise SettingsError(f"{where}: verifies stored work again; leave {option} out")
+            raise SettingsError(
+                f"{where}: runs no agents, so {option} has no meaning; leave it out"
+            )
     evaluated = find_experiment(ledger_root, str(wanted), where)
     if given.get("experiment_id", (None,))[0] == evaluated:
         raise SettingsError(
@@ -167,9 +239,9 @@ def find_experiment(ledger_root: Path, wanted: str, where: str) -> str:
     if wanted == LATEST and known:
         return max(known, key=lambda name: (ledger_root / name).stat().st_mtime)
     if wanted not in known:
-        what = "no experiment" if wanted == LATEST else f"{wanted!r} is not an experiment"
-        raise SettingsError(
-            f"{where}: {what} in {shown_path(ledger_root)}; use one of "
-            f"{', '.join(known[-5:]) or 'those of earlier runs, of which there are none'}"
-        )
+        what = "no experiment" if wanted == LATEST else f"experiment {wanted!r} not found"
+        near = nearest(wanted, known)
+        right = f"did you mean {near!r}?" if near else f"use one of {', '.join(known[-5:])}"
+        right = right if known else "run trials first"
+        raise SettingsError(f"{where}: {what} in {shown_path(ledger_root)}; {right}")
     return wanted

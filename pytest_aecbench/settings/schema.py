@@ -136,6 +136,10 @@ class AgentEntry(_Table):
     system_prompt_file: _Text = None
     system_prompt: _Text = None
     client: ClientConfig | None = None
+    files: Annotated[
+        list[Annotated[str, Field(pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]] | None,
+        Field(description="a list of paths, from this file's directory or the project's root"),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod

@@ -65,14 +65,11 @@ def _plain(settings: Settings, name: str) -> object:
         return str(value)
     if name == "gate":
         return settings.given["gate"][0] if value else None
+    if name == "mounts":
+        return list(map(str, settings.mounts))
     if name == "local_show":
-        return [_plain_path(settings, path) for path in settings.local_show]
-    return _plain_path(settings, value) if isinstance(value, Path) else value
-
-
-def _plain_path(settings: Settings, path: Path) -> str:
-    """Return a path as a configuration file names it."""
-    return str(path.relative_to(settings.root) if path.is_relative_to(settings.root) else path)
+        return [settings.below_root(path) for path in settings.local_show]
+    return settings.below_root(value) if isinstance(value, Path) else value
 
 
 def table(settings: Settings) -> str:

@@ -36,6 +36,7 @@ class Setting(NamedTuple):
     experiment: str | None = None
     user: bool = False
     command: str | None = None  # the name in ``aec-bench run``, where it is not that of the option
+    letter: str | None = None  # the short form there
 
     @property
     def ini_key(self) -> str:
@@ -115,6 +116,17 @@ TABLE = (
         experiment="agents",
     ),
     Setting(
+        "agent_files",
+        "a file or directory that `command` agents find in their working directory under its own "
+        "name, and in $AGENT_FILES; repeat for several. Another content is another agent",
+        "texts",
+        (),
+        option="--aec-agent-files",
+        metavar="PATH",
+        repeats=True,
+        ini="linelist",
+    ),
+    Setting(
         "dataset",
         "run the tasks of this dataset and no others, as its manifest has them; without a version, "
         "the highest",
@@ -163,15 +175,16 @@ TABLE = (
     ),
     Setting(
         "concurrency",
-        "how many trials may have a sandbox at once on this machine, in all your runs on the "
-        "backend and whatever -n says (default: the backend's own); without -n, so many run side "
-        "by side in one process",
+        "the most sandboxes at once on this machine, in all your runs on the backend together; "
+        "further trials wait, whatever -n says (default: the backend's own limit); without -n, so "
+        "many trials run side by side in one process",
         "count",
         option="--aec-concurrency",
         metavar="N",
         ini="int",
         project="compute.resource_limits.n_concurrent_trials",
         experiment="compute.resource_limits.n_concurrent_trials",
+        letter="c",
     ),
     Setting(
         "timeout_override_sec",
@@ -196,7 +209,7 @@ TABLE = (
     ),
     Setting(
         "max_cost_usd",
-        "start no more trials once this run has cost USD; --aec-resume runs the rest later",
+        "start no more trials once this run has cost this much; --aec-resume runs the rest later",
         "positive",
         option="--aec-max-cost",
         metavar="USD",
@@ -236,8 +249,7 @@ TABLE = (
     ),
     Setting(
         "keep",
-        "which sandboxes to leave for debugging, if the backend can: `failed`, `all` or `none` "
-        "(the default)",
+        "keep sandboxes after the run, to look into them: `failed`, `all` or `none` (the default)",
         "choice",
         "none",
         ("all", "failed", "none"),
@@ -265,14 +277,25 @@ TABLE = (
     ),
     Setting(
         "local_show",
-        "a file or directory that trials of the local backend may read although it is in the "
-        "project, its repository or a home, which are hidden; repeat for several",
+        "let trials of the local backend read this file or directory of the project, its "
+        "repository or a home, which are hidden otherwise; repeat for several",
         "existing",
         (),
         option="--aec-local-show",
         metavar="PATH",
         repeats=True,
         ini="linelist",
+    ),
+    Setting(
+        "mounts",
+        "show a file or directory of this machine to every sandbox of docker or local, for "
+        "debugging; `ro` is the default. Records name it, and leaderboards leave such trials out; "
+        "repeat for several",
+        "mounts",
+        (),
+        option="--aec-mount",
+        metavar="HOST:SANDBOX[:ro|:rw]",
+        repeats=True,
     ),
     Setting(
         "threshold",
@@ -302,8 +325,8 @@ TABLE = (
     ),
     Setting(
         "retries",
-        "how often to try again when the infrastructure failed, never when there is a reward "
-        "(default 0)",
+        "how often to repeat a trial whose infrastructure failed; a trial with a reward is never "
+        "repeated (default 0)",
         "whole",
         0,
         option="--aec-retries",
@@ -330,8 +353,8 @@ TABLE = (
     ),
     Setting(
         "rerun",
-        "with --aec-resume, what to run again: `error` (the default), `failed` (errors and rewards "
-        "below the threshold) or `all`",
+        "with --aec-resume or --aec-experiment-id, what to run again: `error` (the default), "
+        "`failed` (errors and rewards below the threshold) or `all`",
         "choice",
         "error",
         ("all", "error", "failed"),
@@ -339,9 +362,17 @@ TABLE = (
         metavar="WHICH",
     ),
     Setting(
+        "join",
+        "with --aec-resume or --aec-experiment-id, work on an experiment together with other runs: "
+        "each trial is run by the first that comes to it",
+        "flag",
+        False,
+        option="--aec-join",
+    ),
+    Setting(
         "evaluate",
-        "verify an experiment's stored work again, with today's verifiers, on any backend and "
-        "without running agents; --aec-agent=NAME picks among its agents",
+        "re-score the saved outputs of an experiment with today's verifiers, without running "
+        "agents and on any backend; --aec-agent=NAME picks among its agents",
         option="--aec-evaluate",
         metavar="ID",
     ),
@@ -356,9 +387,9 @@ TABLE = (
     ),
     Setting(
         "max_error_rate",
-        "the share of trials from 0 to 1 that may end in an error, whatever the gate says; if more "
-        "than this share of the scores is missing, or than 0.05 without it, figures of rewards are "
-        "unknown to gates",
+        "fail the run if a larger share of its trials (from 0 to 1) ends in an error, whatever the "
+        "gate says. A gate that needs rewards does not hold if more than this share of them is "
+        "missing (without the option: 0.05)",
         "share",
         option="--aec-max-error-rate",
         metavar="X",
@@ -374,8 +405,8 @@ TABLE = (
     Setting(
         "fail_on_regression",
         "let the comparison with --aec-baseline decide whether the run passes, instead of 'all "
-        "passed': it fails when an agent's rewards got worse by more than chance explains, or when "
-        "that cannot be told",
+        "passed': it fails if an agent's rewards got worse by more than chance explains, or if "
+        "there are too few trials to tell",
         "flag",
         False,
         option="--aec-fail-on-regression",
@@ -386,6 +417,14 @@ TABLE = (
         "write the summary as Markdown; $GITHUB_STEP_SUMMARY gets it in any case",
         "text",
         option="--aec-summary-md",
+        metavar="FILE",
+        ini="string",
+    ),
+    Setting(
+        "html",
+        "write the experiment as one HTML file, with its trajectories and answers",
+        "text",
+        option="--aec-html",
         metavar="FILE",
         ini="string",
     ),
@@ -401,7 +440,8 @@ TABLE = (
     ),
     Setting(
         "experiment_id",
-        "name the run's records in the ledger (default: exp-<date>-<time>-<random>)",
+        "name the run's records in the ledger (default: exp-<date>-<time>-<random>); a name that "
+        "has records is refused without --aec-rerun or --aec-join",
         option="--aec-experiment-id",
         metavar="ID",
         experiment="experiment_id",

@@ -10,7 +10,7 @@ from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.suites.loading import load_template
 from pytest_aecbench.suites.template import PARAMS_FILE, Template
-from pytest_aecbench.text import did_you_mean
+from pytest_aecbench.text import nearest
 
 __all__ = ["SHIPPED", "find_template", "find_templates", "matching"]
 
@@ -68,7 +68,10 @@ def find_template(name: str, templates: Mapping[str, Template]) -> Template:
         ids = ", ".join(template.id for template in same)
         raise SettingsError(f"NAME: {name!r} could be {ids}; write its discipline too")
     names = [*templates, *(template.table.meta.name for template in templates.values())]
-    raise SettingsError(f"NAME: {name!r} is not a template; {did_you_mean(name, names)}")
+    near = nearest(name, names)
+    listed = "'aec-bench generate list-templates' lists them"
+    right = f"did you mean {near!r}?" if near else listed
+    raise SettingsError(f"NAME: {name!r} is not a template; {right}")
 
 
 def matching(patterns: Iterable[str], templates: Mapping[str, Template]) -> list[Template]:

@@ -13,7 +13,7 @@ from pytest_aecbench import verify
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.tasks.supplied import HELPER, HELPER_SOURCE
 
-__all__ = ["Answer", "NewTask", "is_current", "parse_answer", "vendor"]
+__all__ = ["PLACEHOLDERS", "Answer", "NewTask", "is_current", "parse_answer", "vendor"]
 
 DIFFICULTIES = ("easy", "medium", "hard")
 
@@ -212,10 +212,14 @@ cpus = 1
 memory_mb = 1024
 allow_internet = false
 """
-_INSTRUCTION = """\
-# {title}
+_PROBLEM = (
+    "State the problem here: what is given, which method or standard to use, and what is to be "
+    "found."
+)
+_INSTRUCTION = f"""\
+# {{title}}
 
-State the problem here: what is given, which method or standard to use, and what is to be found.
+{_PROBLEM}
 
 ## Output
 
@@ -223,7 +227,7 @@ Write one JSON object, on one line, to `/workspace/output.jsonl`:
 
 | field | type | unit | tolerance |
 |---|---|---|---|
-{rows}
+{{rows}}
 
 Tolerances in percent are relative to the exact result. Every field counts the same.
 """
@@ -250,10 +254,16 @@ verify(
     output="/workspace/output.jsonl",
 )
 '''
-_SOLVE = """\
+_SOLUTION = "# Write a solution here that works out the result, in another way than the verifier."
+_SOLVE = f"""\
 #!/usr/bin/env bash
-# Better than the bare result: a worked solution, by another way than the verifier's.
+{_SOLUTION}
 cat > /workspace/output.jsonl <<'ANSWER'
-{answer}
+{{answer}}
 ANSWER
 """
+# file of a new task -> what its author has to replace, and by what
+PLACEHOLDERS = {
+    "instruction.md": (_PROBLEM.partition(":")[0], "state the problem"),
+    "solution/solve.sh": (_SOLUTION, "solve the problem there, and remove the comment"),
+}

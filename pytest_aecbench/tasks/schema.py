@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from pytest_aecbench.documents.problems import dotted, load_toml, model_problems, shown
+from pytest_aecbench.tasks.plain import without_origin
 from pytest_aecbench.tasks.tools import BUILT_IN, TOOL_NAME
 from pytest_aecbench.text import did_you_mean, nearest
 
@@ -247,6 +248,7 @@ class EnvironmentConfig(_Table):
     cpus: Annotated[float | None, Field(gt=0, le=1e6, description="a number above 0")] = None
     memory_mb: _Megabytes = None
     storage_mb: _Megabytes = None
+    gpus: Annotated[int, Field(ge=0, le=1024, description="a whole number from 0 to 1024")] = 0
     allow_internet: Annotated[bool, Field(description="true or false")] = True
     network_mode: Literal["public", "no-network"] | None = None
     os: Literal["linux"] = "linux"
@@ -322,7 +324,6 @@ _NO_EFFECT = {
     "agent.allowed_hosts",
     "agent.network_mode",
     "artifacts",
-    "environment.gpus",
     "environment.skills_dir",
     "environment.tpu",
     "verifier.allowed_hosts",
@@ -346,15 +347,9 @@ class ParsedConfig(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-# As the generator writes it: the last table, with plain values only.
-_GENERATION = re.compile(r'\[generation\]\n(?:[a-z_]+ = (?:"[^"\\\n]*"|-?[0-9]+)\n)+\Z')
-
-
 def parse_config(text: str) -> ParsedConfig:
     """Parse a ``task.toml``; each problem and warning is a line that starts with its key."""
-    # Without the table of its origin, a generated task has the same text as many others.
-    start = text.rfind("\n[generation]\n") + 1
-    return _parsed(text[:start] if start and _GENERATION.match(text, start) else text)
+    return _parsed(without_origin(text))
 
 
 @lru_cache(maxsize=2048)  # because every worker reads all tasks

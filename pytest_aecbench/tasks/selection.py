@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_aecbench.tasks.task import Task
+    from pytest_aecbench.tasks.plain import Described
 
 __all__ = ["Selection"]
 
@@ -30,13 +30,13 @@ class Selection:
         included = not self.include_patterns or _matches(task_id, self.include_patterns)
         return included and not _matches(task_id, self.exclude_patterns)
 
-    def takes(self, task: Task) -> bool:
+    def takes(self, task: Described) -> bool:
         """Return whether all rules allow the task."""
         return (
             self.names(task.task_id)
             and (not self.domains or task.domain in self.domains)
             and (not self.difficulties or task.difficulty in self.difficulties)
-            and (not self.lifecycle or task.config.metadata.lifecycle in self.lifecycle)
+            and (not self.lifecycle or task.lifecycle in self.lifecycle)
         )
 
 

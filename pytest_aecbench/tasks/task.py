@@ -15,6 +15,7 @@ from pytest_aecbench.errors import BuildError, TaskError
 from pytest_aecbench.host.files import read_text, shown_path
 from pytest_aecbench.tasks.digest import entries_below, is_ignored, task_digest
 from pytest_aecbench.tasks.dockerfile import WORKSPACE, read_dockerfile, working_directory
+from pytest_aecbench.tasks.plain import Described, PlainTask, plain_metadata
 from pytest_aecbench.tasks.supplied import supplied_files
 from pytest_aecbench.tasks.tools import (
     DeclaredTool,
@@ -27,7 +28,7 @@ from pytest_aecbench.tasks.tools import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_aecbench.tasks.schema import McpServerConfig, TaskConfig
+    from pytest_aecbench.tasks.schema import McpServerConfig, MetadataConfig, TaskConfig
 
 __all__ = ["INSTRUCTION_FILE", "TASK_FILE", "Task", "find_tasks", "is_task", "named_output"]
 
@@ -61,7 +62,7 @@ def _has_our_tables(file: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Task(Described):
     """A task directory; ``warnings`` lists parts that work but are probably not meant."""
 
     path: Path
@@ -95,6 +96,26 @@ class Task:
             raise TaskError("\n".join(problems))
         return cls(path, task_id or path.name, parsed.config, _located(path, parsed.warnings))
 
+    @staticmethod
+    def glance(path: Path, task_id: str) -> PlainTask | None:
+        """Return what is known of a task without its schema; None if only ``load`` can tell.
+
+        A task with problems or warnings is never found right here.
+        """
+        # Names are joined as strings, because ten thousand tasks are looked at.
+        root = os.fspath(path)
+        try:
+            metadata = plain_metadata(read_text(f"{root}/{TASK_FILE}"))
+            is_told = bool(read_text(f"{root}/{INSTRUCTION_FILE}").strip())
+        except ValueError:
+            return None
+        is_verified = any(os.path.isfile(f"{root}/tests/{name}") for name in _VERIFIERS)  # noqa: PTH113
+        if metadata is None or not is_told or not is_verified:
+            return None
+        if os.path.isdir(f"{root}/tools") and any(file_problems(path, ())):  # noqa: PTH112
+            return None
+        return PlainTask(task_id, metadata)
+
     @property
     def instruction(self) -> str:
         """The prompt."""
@@ -117,45 +138,9 @@ class Task:
             raise TaskError(str(error)) from None
 
     @property
-    def domain(self) -> str:
-        """The domain: ``metadata.domain``, or the first part of the id."""
-        first, slash, _ = self.task_id.partition("/")
-        return self.config.metadata.domain or (first if slash else "general")
-
-    @property
-    def difficulty(self) -> str | None:
-        """The difficulty, if the task has one."""
-        return self.config.metadata.difficulty
-
-    @property
-    def visibility(self) -> str:
-        """The visibility: public or held out."""
-        return self.config.metadata.visibility
-
-    @property
-    def category(self) -> str | None:
-        """The category, if the task has one."""
-        return self.config.metadata.category
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The task's tags."""
-        return self.config.metadata.tags
-
-    @property
-    def markers(self) -> tuple[str, ...]:
-        """The words for ``-m`` and ``-k``, in pytest's syntax."""
-        lifecycle = self.config.metadata.lifecycle
-        words = (
-            self.domain,
-            self.difficulty,
-            self.visibility,
-            self.category,
-            *self.tags,
-            None if lifecycle == "active" else lifecycle,
-        )
-        names = (re.sub(r"[^\w.+/-]+", "-", word).strip("-") for word in words if word)
-        return tuple(dict.fromkeys(name for name in names if name))
+    def metadata(self) -> MetadataConfig:
+        """The task's metadata."""
+        return self.config.metadata
 
     @property
     def workdir(self) -> PurePosixPath:

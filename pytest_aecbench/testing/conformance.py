@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_aecbench.backends import Limits
 from pytest_aecbench.testing.commands import CommandConformance
 from pytest_aecbench.testing.hostility import HostilityConformance
 from pytest_aecbench.testing.images import ImageConformance
 from pytest_aecbench.testing.limits import LimitConformance
 from pytest_aecbench.testing.outputs import OutputConformance
 from pytest_aecbench.testing.processes import ProcessConformance
-from pytest_aecbench.testing.sandbox import Launch, RunningSandbox, write
+from pytest_aecbench.testing.sandbox import Launch, RunningSandbox, launching, write
 from pytest_aecbench.testing.sandboxes import SandboxConformance
 from pytest_aecbench.testing.uploads import UploadConformance
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends import ComputeBackend
 
 __all__ = ["BackendConformance"]
+
+_SMALL_MB = 256
 
 
 # pytest runs the tests of the last base first.
@@ -65,20 +69,13 @@ class BackendConformance(
     @pytest.fixture
     def launch(self, backend: ComputeBackend, image_ref: str, tmp_path: Path) -> Iterator[Launch]:
         """Start a sandbox on each call, with ``files`` in its workspace; all are removed."""
-        sandboxes: list[RunningSandbox] = []
+        with launching(backend, image_ref, tmp_path) as launch:
+            yield launch
 
-        def launch(files: Mapping[str, str] | None = None, **extra: Any) -> RunningSandbox:
-            workspace_dir = tmp_path / f"trial-{len(sandboxes)}" / "workspace"
-            workspace_dir.mkdir(parents=True)
-            for name, content in (files or {}).items():
-                write(workspace_dir / name, content)
-            handle = backend.launch_trial(image_ref=image_ref, workspace_dir=workspace_dir, **extra)
-            sandboxes.append(RunningSandbox(backend, handle, workspace_dir))
-            return sandboxes[-1]
-
-        yield launch
-        for sandbox in sandboxes:
-            sandbox.teardown()
+    @pytest.fixture
+    def launch_on_small_disk(self, launch: Launch) -> Launch:
+        """Start a sandbox whose disk a test can fill; override it if no limit is enforced."""
+        return partial(launch, limits=Limits(storage_mb=_SMALL_MB))
 
     @pytest.fixture
     def sandbox(self, launch: Launch) -> RunningSandbox:

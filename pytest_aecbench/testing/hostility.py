@@ -11,13 +11,14 @@ import pytest
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.backends.sandbox import Sandbox
 from pytest_aecbench.errors import BackendError, BackendLost, BuildError, LaunchError
+from pytest_aecbench.host.homes import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_aecbench.testing.sandbox import Launch, RunningSandbox
 
-__all__ = ["ATTACKS", "STOPPER", "HostilityConformance", "withstand"]
+__all__ = ["ATTACKS", "FILLER", "STOPPER", "HostilityConformance", "withstand"]
 
 _PATIENCE_SEC = 30.0
 # Each breaks something that comes after the agent: stopping it, collecting its files.
@@ -60,6 +61,13 @@ setsid bash -c 'while :; do for entry in /proc/[0-9]*; do pid=${entry#/proc/}
 sleep 1
 """
 )
+# Fills every disk of the sandbox that a test can fill, which its workspace's has to be.
+FILLER = r"""
+small() { read -r blocks size <<<"$(stat -f -c '%b %S' $1)"; ((blocks * size < 2 << 30)); }
+small /workspace || exit 98
+for dir in /workspace /logs/agent /tmp; do ! small $dir || cat /dev/zero > $dir/zeros; done
+exit 0
+"""
 _EATER = "python3 -c 'x = [bytearray(10**7) for i in range(10**5)]'"
 
 
@@ -98,12 +106,22 @@ class HostilityConformance:
         assert "memory" in result.stderr.lower()
         sandbox.output("echo alive")
 
+    def test_a_disk_that_an_agent_fills_is_not_an_error_of_the_backend(
+        self, launch_on_small_disk: Launch
+    ) -> None:
+        sandbox = launch_on_small_disk()
+        withstand(sandbox, FILLER)
+        sandbox.teardown()
+        remove_tree(sandbox.workspace_dir)
+        assert launch_on_small_disk().output("echo sound") == "sound\n"
+
 
 def withstand(sandbox: RunningSandbox, command: str, timeout_sec: float = _PATIENCE_SEC) -> None:
     """Run an attack, then end and collect the sandbox as after any agent."""
     with _not_blamed_on_the_backend():
         result = sandbox.run(command, timeout_sec=timeout_sec)
         assert result.returncode != 99, "the sandbox shows the host's processes"
+        assert result.returncode != 98, "the disk is too large; override launch_on_small_disk"
     ended = Sandbox(sandbox.backend, sandbox.handle)
     with _not_blamed_on_the_backend():
         ended.stop(_PATIENCE_SEC)

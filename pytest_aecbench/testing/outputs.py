@@ -63,6 +63,16 @@ class OutputConformance:
         assert kept == {"hard", "sub", "sub/deep", "sub/file", "sub/inside"}
         assert (artifacts.workspace / "hard").read_text() == "x\n"
 
+    def test_holes_take_no_room_on_the_host(self, sandbox: RunningSandbox) -> None:
+        for path in ("/logs/verifier/holes", "/workspace/holes"):
+            sandbox.output(f"truncate -s 64M {path}; echo end >> {path}")
+        artifacts = sandbox.collect()
+        for file in (artifacts.logs / "verifier/holes", artifacts.workspace / "holes"):
+            status = file.stat()
+            assert status.st_size == (64 << 20) + 4
+            assert status.st_blocks * 512 < 1 << 20
+            assert file.read_bytes()[-5:] == b"\0end\n"
+
     def test_what_was_locked_is_collected(self, sandbox: RunningSandbox) -> None:
         sandbox.output(
             "mkdir -p locked/inner; echo x > locked/inner/x; chmod 000 locked/inner/x locked/inner"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pytest_aecbench.backends import (
     TrialHandle,
 )
 
-__all__ = ["Launch", "RunningSandbox", "write"]
+__all__ = ["Launch", "RunningSandbox", "launching", "write"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,25 @@ class RunningSandbox:
 
 
 Launch = Callable[..., RunningSandbox]
+
+
+@contextmanager
+def launching(backend: ComputeBackend, image_ref: str, directory: Path) -> Iterator[Launch]:
+    """Yield a function that starts a sandbox with ``files`` in its workspace; all are removed."""
+    sandboxes: list[RunningSandbox] = []
+
+    def launch(files: Mapping[str, str] | None = None, **extra: Any) -> RunningSandbox:
+        workspace_dir = directory / f"trial-{len(sandboxes)}" / "workspace"
+        workspace_dir.mkdir(parents=True)
+        for name, content in (files or {}).items():
+            write(workspace_dir / name, content)
+        handle = backend.launch_trial(image_ref=image_ref, workspace_dir=workspace_dir, **extra)
+        sandboxes.append(RunningSandbox(backend, handle, workspace_dir))
+        return sandboxes[-1]
+
+    yield launch
+    for sandbox in sandboxes:
+        sandbox.teardown()
 
 
 def write(path: Path, content: str | bytes = "", mode: int = 0o644) -> Path:

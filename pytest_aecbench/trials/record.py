@@ -35,10 +35,11 @@ from pytest_aecbench.ledger.store import Ledger
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from pytest_aecbench.host.secrets import Scrubber
     from pytest_aecbench.providers.calls import Meter
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["begin", "forget", "keep", "keep_failure", "note_cost"]
+__all__ = ["begin", "forget", "keep", "keep_failure", "note_cost", "scrubbed"]
 
 # A record names files, it does not replace a directory listing.
 MAX_FILES_NAMED = 500
@@ -61,7 +62,7 @@ _IDENTITY: dict[str, bool | set[str]] = {
 
 def begin(trial: Trial) -> None:
     """Note that the attempt is under way, so that it leaves a record even if this process dies."""
-    trial.begun = _scrubbed(trial, _record(trial, _crashed(trial)))
+    trial.begun = scrubbed(_record(trial, _crashed(trial)), trial.scrubber)
     journal.begin(trial.settings.ledger_root, trial.begun)
 
 
@@ -71,7 +72,7 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
         _write_logs(trial)
         unread = trial.scrubber.tree(trial.directory)
         trial.warnings.extend(f"not checked for secrets: {path.name}" for path in unread)
-    record = _scrubbed(trial, _record(trial, _evaluation(trial, error)))
+    record = scrubbed(_record(trial, _evaluation(trial, error)), trial.scrubber)
     Ledger(trial.settings.ledger_root).append(record)
     trial.kept = True
     if trial.settings.max_cost_usd is not None:
@@ -82,8 +83,8 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
 def keep_failure(trial: Trial, error: Exception) -> TrialRecord:
     """Write a record that says why no better one could be made, and return it."""
     assert trial.begun is not None
-    failed = _scrubbed(
-        trial, trial.begun.model_copy(update={"evaluation": _evaluation(trial, error)})
+    failed = scrubbed(
+        trial.begun.model_copy(update={"evaluation": _evaluation(trial, error)}), trial.scrubber
     )
     Ledger(trial.settings.ledger_root).append(failed)
     trial.kept = True
@@ -103,10 +104,11 @@ def forget(trial: Trial) -> None:
     journal.end(settings.ledger_root, settings.experiment_id, trial.trial_id)
 
 
-def _scrubbed(trial: Trial, record: TrialRecord) -> TrialRecord:
-    if not trial.scrubber:
+def scrubbed(record: TrialRecord, scrubber: Scrubber) -> TrialRecord:
+    """Return the record without secrets."""
+    if not scrubber:
         return record
-    data = trial.scrubber.json(record.model_dump(mode="json", exclude=_IDENTITY))
+    data = scrubber.json(record.model_dump(mode="json", exclude=_IDENTITY))
     for name, value in record.model_dump(mode="json", include=_IDENTITY).items():
         data[name] = {**data[name], **value} if isinstance(value, dict) else value
     return TrialRecord.model_validate(data)
@@ -144,6 +146,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
             image=trial.image,
             agent_image=trial.agent_image,
             platform=f"{platform.system()}-{platform.machine()}".lower(),
+            mounts=tuple(map(str, settings.mounts)),
         ),
         inputs=_inputs(trial),
         outputs=_outputs(trial),
@@ -154,6 +157,7 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
             finished_at=datetime.now(timezone.utc),
             model_wait=trial.agent_result.waited_sec if trial.agent_result else None,
             **trial.timing,
+            starts={phase: round(sec, 3) for phase, sec in trial.starts.items()},
         ),
         cost=_cost(trial.agent_result),
         completeness="complete" if trial.collected else "partial",
@@ -286,6 +290,7 @@ def _outputs(trial: Trial) -> Outputs:
     return Outputs(
         files=tuple(OutputFile(path=path, size=size) for path, size in files[:MAX_FILES_NAMED]),
         output_path=str(trial.output_path),
+        written=trial.is_output_written,
         output_excerpt=_excerpt(trial),
         jobs_dir=os.path.relpath(trial.directory, trial.settings.root),
     )

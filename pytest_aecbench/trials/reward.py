@@ -83,7 +83,7 @@ def describe(reward: Reward, threshold: float) -> str:
 
 def format_number(number: float) -> str:
     """Write a number with up to four significant digits, or all that stand before the point."""
-    return f"{number:.0f}" if 1e4 <= abs(number) < 1e15 else f"{number + 0.0:.4g}"
+    return f"{number:.0f}" if 9999.5 <= abs(number) < 1e15 else f"{number + 0.0:.4g}"
 
 
 def _word(name: str) -> str:

@@ -35,8 +35,7 @@ def _causes(trial: Trial) -> Iterator[str]:
         yield printable(trial.broken)
     elif trial.agent_result is not None:
         yield from _end(trial.agent_result)
-    below = trial.output_below_workdir
-    if below is not None and not os.path.lexists(trial.workspace_dir / below):
+    if trial.is_output_written is False:
         yield f"no {trial.output_path} written"
 
 

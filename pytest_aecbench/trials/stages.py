@@ -32,7 +32,9 @@ from pytest_aecbench.errors import (
     SandboxBroken,
     TransferError,
 )
+from pytest_aecbench.host.files import copy_file, whole
 from pytest_aecbench.host.lanes import reversible
+from pytest_aecbench.ledger.instructions import instruction_file
 from pytest_aecbench.providers.calls import Meter
 from pytest_aecbench.tasks.layering import write_layered
 from pytest_aecbench.trials.record import note_cost
@@ -58,6 +60,7 @@ __all__ = [
     "transferring",
 ]
 
+_AGENT_FILES = "agent-files"
 # Errors of the infrastructure, whatever an agent did.
 BACKENDS_OWN = (BackendLost, BuildError, LaunchError)
 
@@ -81,6 +84,7 @@ def launch(
         cpus=settings.cpus or config.cpus,
         memory_mb=settings.memory_mb or config.memory_mb,
         storage_mb=config.storage_mb,
+        gpus=config.gpus,
         network=config.allow_internet if network is None else network,
         lifetime_sec=trial.lifetime_sec,
     )
@@ -105,13 +109,27 @@ def stage_inputs(trial: Trial) -> None:
     check_space(trial.settings.jobs_root)
     with transferring(trial.directory):
         trial.workspace_dir.mkdir(parents=True)
-        if trial.evaluates is not None:
+        if trial.evaluates is None:
+            _keep_instruction(trial)
+        else:
             (trial.workspace_dir / MARKER).touch()
         if trial.task.tools:
             tools = trial.workspace_dir / "tools"
             tools.mkdir()
             for tool in trial.task.tools:
                 shutil.copy2(tool, tools)
+
+
+def _keep_instruction(trial: Trial) -> None:
+    """Keep the text that the agent is given, once for the experiment, free of secrets."""
+    path = instruction_file(
+        trial.settings.jobs_root, trial.settings.experiment_id, trial.instruction_sha256
+    )
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        text = trial.scrubber.text(trial.task.instruction)
+        with whole(path, durable=False) as file:
+            file.write(text.encode("utf-8", "replace"))
 
 
 def build_with_agent(
@@ -143,7 +161,7 @@ def attempt(
     """Let the agent work; ``follow`` gets the entries of its trajectory as they happen."""
     sandbox.user = trial.task.config.agent.user
     phase = "agent" if trial.evaluates is None else "launch"
-    with evidence_kept(trial, sandbox), trial.timed(phase):
+    with evidence_kept(trial, sandbox), trial.timed(phase), _files_staged(trial):
         limits = AgentLimits.of(trial.agent.parameters, trial.agent_timeout_sec)
         sandbox.context = context = _agent_context(trial, follow)
         echo = sandbox.echo
@@ -206,6 +224,22 @@ def _end_trajectory(trial: Trial, trajectory: Trajectory) -> None:
         trial.warnings.append(str(error))
 
 
+@contextmanager
+def _files_staged(trial: Trial) -> Iterator[None]:
+    """Copy the files that the agent brings beside the trial's own, while it works."""
+    if not trial.agent.files or trial.evaluates is not None:
+        yield
+        return
+    from pytest_aecbench.agents.files import stage_files
+
+    with transferring(trial.directory):
+        stage_files(trial.agent, trial.directory / _AGENT_FILES)
+    try:
+        yield
+    finally:
+        shutil.rmtree(trial.directory / _AGENT_FILES, ignore_errors=True)
+
+
 def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None) -> AgentContext:
     """Return what the trial gives its agent besides the task and the sandbox."""
     settings = trial.settings
@@ -215,6 +249,7 @@ def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None
         repetition=trial.repetition,
         cache_dir=settings.cache_calls,
         prices=settings.prices,
+        files=trial.directory / _AGENT_FILES if trial.agent.files else None,
     )
 
 
@@ -251,7 +286,7 @@ def replace_tree(source: Path, target: Path) -> None:
     if source == target:
         return
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, symlinks=True)
+    shutil.copytree(source, target, symlinks=True, copy_function=copy_file)
 
 
 @contextmanager

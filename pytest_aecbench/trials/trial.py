@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import uuid
@@ -52,6 +53,8 @@ class Trial:
     started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     phase: str = "build"
     timing: dict[str, float] = field(default_factory=dict)
+    starts: dict[str, float] = field(default_factory=dict)  # of phases, since ``created``
+    created: float = field(default_factory=time.monotonic)
     image: str | None = None
     agent_image: str | None = None  # where the agent is installed on top of the task's
     agent_result: AgentResult | None = None
@@ -88,6 +91,12 @@ class Trial:
         """That file's path in the collected workspace; None if it is elsewhere."""
         return self.task.output_below_workdir()
 
+    @property
+    def is_output_written(self) -> bool | None:
+        """True if the collected workspace has that file; None if it would be elsewhere."""
+        below = self.output_below_workdir
+        return None if below is None else os.path.lexists(self.workspace_dir / below)
+
     def check_unchanged(self) -> None:
         """Raise TaskError if the task's files are not those that the attempt began with.
 
@@ -104,7 +113,8 @@ class Trial:
     @property
     def key(self) -> str:
         """The identity of the trial wherever and whenever it runs."""
-        return trial_key(self.digest, self.agent, self.repetition)
+        mounts = map(str, self.settings.mounts)
+        return trial_key(self.digest, self.agent, self.repetition, mounts)
 
     @property
     def threshold(self) -> float:
@@ -171,8 +181,12 @@ class Trial:
         try:
             yield
         finally:
-            spent = time.monotonic() - start
-            self.timing[phase] = self.timing.get(phase, 0.0) + spent
+            self.charge(phase, start, time.monotonic() - start)
+
+    def charge(self, phase: str, start: float, spent_sec: float) -> None:
+        """Charge time to a phase that began at ``start`` of the monotonic clock."""
+        self.timing[phase] = self.timing.get(phase, 0.0) + spent_sec
+        self.starts[phase] = max(0.0, min(self.starts.get(phase, math.inf), start - self.created))
 
 
 def scrubber_of(settings: Settings, task: Task | None) -> Scrubber:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.errors import (
     AecBenchError,
     BackendError,
+    BackendLost,
     LedgerError,
     VerifierError,
 )
@@ -206,6 +207,8 @@ def _verify_separately(
 
     It is removed with the agent's, after the record is kept.
     """
+    if not trial.workspace_dir.is_dir():  # it was, when it had been collected
+        raise BackendLost(f"{trial.workspace_dir}: was removed on the host while the trial ran")
     try:
         with trial.timed("launch"):
             fresh, uploads = _fresh_sandbox(trial, backend, image)

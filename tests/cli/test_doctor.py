@@ -79,9 +79,9 @@ def test_a_bare_machine_is_told_what_each_provider_and_backend_lacks(tmp_path: P
     assert details["docker"] == (
         "no engine answers at unix:///nowhere.sock; start Docker, or set DOCKER_HOST"
     )
-    assert details["e2b"].startswith("E2B_API_KEY: is not set; create a key")
-    assert details["daytona"].startswith("DAYTONA_API_KEY: is not set; create a key")
-    assert details["modal"].startswith("MODAL_TOKEN_ID and MODAL_TOKEN_SECRET: are not set; run")
+    assert details["e2b"].startswith("E2B_API_KEY is not set; create a key")
+    assert details["daytona"].startswith("DAYTONA_API_KEY is not set; create a key")
+    assert details["modal"].startswith("MODAL_TOKEN_ID and MODAL_TOKEN_SECRET are not set; run")
     assert details["local"].startswith("local (")
     assert details["settings"].endswith("without aec-bench.toml; aec-bench init adds one")
     assert details["tasks"].endswith("is not a directory; aec-bench task new makes a task")

@@ -68,6 +68,15 @@ def test_the_commands_for_datasets_work(project: Path, aec_bench: Run) -> None:
     assert kept.dataset is not None
 
 
+def test_the_commands_for_reports_work(project: Path, aec_bench: Run) -> None:
+    pytest_, *others = commands((DOCS / "reports.md").read_text(encoding="utf-8"))
+    subprocess.run([sys.executable, "-m", *pytest_], capture_output=True, timeout=300, check=False)
+    assert "oracle" in (project / "report.html").read_text()
+    for command in others:
+        run(aec_bench, command)
+        assert (project / command[-1]).stat().st_size > 50
+
+
 @pytest.mark.parametrize("title", ["dataset", "ledger", "report"])
 @pytest.mark.usefixtures("project")
 def test_the_commands_of_aec_bench_work(title: str, aec_bench: Run) -> None:

@@ -97,10 +97,10 @@ def test_show_finds_a_trial_by_the_beginning_of_its_id(ledger: Ledger, aec_bench
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["show", "9"], "TRIAL: '9' is not a trial in "),
-        (["show", ""], "TRIAL: '' is not a trial in "),
-        (["show", "../one"], "TRIAL: '../one' is not a trial in "),
-        (["list", "--experiment", "nope"], "--experiment: 'nope' is not an experiment in "),
+        (["show", "9"], "TRIAL: trial '9' not found in "),
+        (["show", ""], "TRIAL: trial '' not found in "),
+        (["show", "../one"], "TRIAL: trial '../one' not found in "),
+        (["list", "--experiment", "nope"], "--experiment: experiment 'nope' not found in "),
         (["list", "--outcome", "bad"], "--outcome: 'bad' is not valid; use one of 'error'"),
         (["list", "--since", "soon"], "--since: 'soon' is not a time; use one such as"),
         (["export", "--format", "xml"], "--format: 'xml' is not valid; use one of 'csv', 'jsonl'"),

@@ -11,12 +11,13 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.host import runs
-from pytest_aecbench.host.homes import make_home
+from pytest_aecbench.host.homes import make_home, remove_tree
 from pytest_aecbench.host.owner import Owner
 from tests.cli.conftest import Run
 from tests.project import Project
@@ -55,7 +56,7 @@ def homes(machine: Path) -> list[str]:
     return sorted(path.name for path in (machine / "homes").iterdir())
 
 
-def kill_with_its_watcher(process: subprocess.Popen[bytes], home: Path) -> None:
+def kill_with_its_watcher(process: subprocess.Popen[Any], home: Path) -> None:
     """Kill a run and what would clean up after it, as a machine that runs out of memory might."""
     for pid in processes("cmdline", f"{home}\0"):
         os.kill(int(pid), signal.SIGKILL)
@@ -123,6 +124,45 @@ def test_the_next_run_removes_it_too(
     wait_until(lambda: not list(processes("cmdline", f"{seconds}\0")))
 
 
+SECRETS = {"IN_DOTENV_TOKEN": "d0tenv-5ecret-value", "IN_SHELL_TOKEN": "sh3ll-5ecret-value"}
+
+
+@pytest.mark.parametrize("is_set", [True, False], ids=["set", "not set"])
+def test_the_files_of_a_trial_that_is_recorded_lose_their_secrets(
+    aec_bench: Run,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    is_set: bool,
+) -> None:
+    dotenv, shell = SECRETS
+    (project.path / ".env").write_text(f"{dotenv}={SECRETS[dotenv]}\n")
+    monkeypatch.setenv(shell, SECRETS[shell])
+    project.task(
+        toml=f'[solution.env]\nA = "${{{dotenv}}}"\nB = "${{{shell}}}"\n',
+        solve='echo "$A" > a; echo "$B" > b; touch started; sleep 4321',
+    )
+    argv = [sys.executable, "-m", "pytest", "-q", "tasks", "--aec-local-mode=rewriting"]
+    process = subprocess.Popen(argv, cwd=project.path, stdout=subprocess.DEVNULL)
+    wait_until(lambda: list(project.path.glob("jobs/*/*/workspace/started")))
+    process.kill()
+    process.wait()
+    # Another project has another value under the same name.
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    Path("aec-bench.toml").write_text("")
+    Path(".env").write_text(f"{dotenv}=an0ther-5ecret-value\n")
+    if not is_set:
+        monkeypatch.delenv(shell)
+    ended = aec_bench("reap", "--backend=local")
+    assert "recorded electrical/ohms-law (oracle) in " in ended.out
+    (a,), (b,) = (list(project.path.glob(f"jobs/*/*/workspace/{name}")) for name in "ab")
+    assert a.read_text() == f"<{dotenv}>\n"
+    assert b.read_text() == (f"<{shell}>\n" if is_set else f"{SECRETS[shell]}\n")
+    warned = f"warning: {project.path}/jobs: files of these trials may hold {shell}; "
+    assert (warned in ended.out) is not is_set
+    assert dotenv not in os.environ
+
+
 def left_home(owner: Owner) -> Path:
     """Make a home that says it belongs to another process."""
     home = make_home("local")
@@ -135,11 +175,16 @@ def left_home(owner: Owner) -> Path:
 
 
 @pytest.mark.usefixtures("own_machine")
-def test_what_belongs_to_another_host_is_left_alone(aec_bench: Run) -> None:
+def test_what_belongs_to_a_process_out_of_sight_is_left_alone(aec_bench: Run) -> None:
     dead = replace(Owner.current(), started="1")
-    home = left_home(replace(dead, host="elsewhere"))
-    assert aec_bench("reap", "--backend=local").out == "local: nothing was left\n"
+    home = left_home(replace(dead, namespace="1"))
+    left = aec_bench("reap", "--backend=local").out
+    assert left == (
+        "local: left 1 alone whose run may be alive in another container, "
+        f"on another machine, or before this boot: {home.name}\n"
+    )
     assert home.is_dir()
+    remove_tree(home)
     home = left_home(dead)
     assert aec_bench("reap", "--backend=local").out == f"local: removed {home.name}\n"
     assert not home.exists()
@@ -192,12 +237,17 @@ def test_a_home_whose_maker_died_before_it_wrote_that_is_known_by_its_name(
 
 
 @pytest.mark.usefixtures("own_machine")
+@pytest.mark.slow
 def test_a_backend_out_of_reach_is_passed_over_unless_named() -> None:
     # In a process of its own, since Docker's client leaves a socket open when nobody answers.
     command = [sys.executable, "-c", "from pytest_aecbench.cli import main; main()", "reap"]
     env = {**os.environ, "DOCKER_HOST": "unix:///nonexistent/socket"}
     ended = subprocess.run(command, env=env, capture_output=True, text=True)
     assert ended.returncode == 0
+    assert not [name for name in ("daytona", "e2b", "modal") if name in ended.stdout]  # not set up
+    half = {**env, "E2B_DOMAIN": "e2b.example"}
+    used = subprocess.run(command, env=half, capture_output=True, text=True).stdout
+    assert "e2b: skipped; E2B_API_KEY is not set; create a key" in used
     assert "docker: skipped; docker: no engine answers at unix:///nonexistent" in ended.stdout
     assert "local: nothing was left" in ended.stdout
     named = subprocess.run([*command, "--backend=docker"], env=env, capture_output=True, text=True)
@@ -216,7 +266,7 @@ def test_a_ledger_that_cannot_be_read_keeps_no_other_from_being_cleaned(
 ) -> None:
     (tmp_path / "file").touch()
     for name, root in {"bad": tmp_path / "file", "gone": tmp_path / "no-such-directory"}.items():
-        runs.begin(name, root)
+        runs.begin(runs.Lease(name, root))
         lease = own_machine / "runs" / f"{name}.json"
         labels = {**json.loads(lease.read_text()), "aecbench.started": "1"}
         lease.write_text(json.dumps(labels))

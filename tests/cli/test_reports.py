@@ -43,7 +43,7 @@ def test_summary_is_pytests_own(aec_bench: Run) -> None:
     (agent,) = aec_bench("report", "summary", "second", "--json").json()["agents"]
     assert agent["overall"]["mean"]["mean"] == pytest.approx(0.42)
     markdown = aec_bench("report", "summary", "second", "--format", "markdown").out
-    assert markdown.startswith("## aec: `second`\n")
+    assert markdown.startswith("<!-- aec-bench -->\n## aec: `second`\n")
 
 
 def test_summary_is_of_the_latest_experiment_by_default(ledger: Ledger, aec_bench: Run) -> None:
@@ -173,12 +173,12 @@ def test_a_regression_exits_with_1_and_a_line(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["summary", "nope"], "EXPERIMENT: 'nope' is not an experiment in "),
+        (["summary", "nope"], "EXPERIMENT: experiment 'nope' not found in "),
         (["summary", "first", "--format", "csv"], "--format: 'csv' is not valid; use one of"),
         (["leaderboard", "--by", "agent"], "--by: 'agent' is not valid; use one of"),
         (["leaderboard", "--k", "0"], "--k: 0 is not valid; use a whole number from 1"),
         (["leaderboard", "--since", "x"], "--since: 'x' is not a time; use one such as"),
-        (["compare", "first", "nope"], "EXPERIMENT: 'nope' is not an experiment in "),
+        (["compare", "first", "nope"], "EXPERIMENT: experiment 'nope' not found in "),
         (["compare", "first", "first"], "B: 'first' is compared with itself; name another"),
         (
             ["compare", "first", "second", "--tolerance", "0.2"],
@@ -333,3 +333,34 @@ def test_saturation_without_trials_says_so_and_a_wrong_format_is_one_line(
     ended = aec_bench("report", "saturation", "--format", "xml")
     assert ended.code == 2
     assert ended.err.startswith("aec-bench: --format: 'xml' is not valid; use one of 'csv'")
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_wide_terminal_shows_intervals(aec_bench: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    head, row, *_ = aec_bench("report", "leaderboard", "--experiment", "third").out.splitlines()
+    assert head.split()[:4] == ["agent", "0", "to", "1"]
+    assert "┼" in row
+    monkeypatch.setenv("COLUMNS", "119")
+    assert "┼" not in aec_bench("report", "leaderboard").out
+
+
+@pytest.mark.usefixtures("ledger")
+def test_badge_is_of_one_agent(aec_bench: Run, tmp_path: Path) -> None:
+    ended = aec_bench("report", "badge", "second", "-o", "b.svg")
+    assert (ended.code, ended.out) == (0, "")
+    assert "reward: 0.42 (" in (tmp_path / "b.svg").read_text()
+    data = aec_bench("report", "badge", "second", "--metric", "tasks", "--format", "json").json()
+    assert (data["label"], data["message"]) == ("tasks", "6 of 6 scored")
+    assert (
+        "--agent: 'them' has no trial"
+        in aec_bench("report", "badge", "second", "--agent", "them").err
+    )
+    assert "--metric: 'x' is not valid" in aec_bench("report", "badge", "--metric", "x").err
+
+
+def test_badge_of_several_agents_asks_for_one(ledger: Ledger, aec_bench: Run) -> None:
+    ledger.append(record("other", experiment_id="second", minute=11))
+    ended = aec_bench("report", "badge", "second")
+    assert "--agent: is needed, because there are several; use one of 'it', 'other'" in ended.err
+    assert aec_bench("report", "badge", "second", "--agent", "other").code == 0

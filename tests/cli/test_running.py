@@ -51,6 +51,7 @@ SPELLINGS = [
         "--backend docker --repetitions 3 --experiment-id x -n 4",
         "tasks --aec-repetitions=3 --aec-backend=docker --aec-experiment-id=x -n4",
     ),
+    ("-c 4", "tasks --aec-concurrency=4"),
     (
         "--resume latest --rerun failed --retries 2",
         "tasks --aec-retries=2 --aec-resume=latest --aec-rerun=failed",
@@ -92,12 +93,13 @@ def test_run_local_is_run_on_the_local_backend(aec_bench: Run) -> None:
 
 
 def test_evaluate_is_an_option_of_pytests_too(aec_bench: Run) -> None:
-    arguments = ["nightly", "--task", "civil", "--agent", "nop", "--backend", "docker", "-n", "2"]
-    assert command(aec_bench, "evaluate", *arguments) == [
+    arguments = ["nightly", "--task", "civil", "--agent", "nop", "--backend", "docker"]
+    assert command(aec_bench, "evaluate", *arguments, "-n", "2", "-c", "1") == [
         "tasks/civil",
         "--aec-evaluate=nightly",
         "--aec-agent=nop",
         "--aec-backend=docker",
+        "--aec-concurrency=1",
         "-n2",
     ]
 
@@ -107,6 +109,10 @@ def test_evaluate_is_an_option_of_pytests_too(aec_bench: Run) -> None:
     [
         (["run-local", "--backend", "docker"], "--backend: run-local is local, not 'docker'; use"),
         (["run", "--model", "x"], "--model: 'x' needs a harness; add --harness"),
+        (["run", "electricle"], "tasks: 'electricle' is not a task; did you mean 'electrical'?"),
+        (["run", "ohm-law"], "tasks: 'ohm-law' is not a task; did you mean 'electrical/ohms-law'?"),
+        (["evaluate", "x", "--task", "tasks/civl"], "tasks: 'tasks/civl' is not a task; did you"),
+        (["run", "zzz"], "tasks: 'zzz' is not a task; use the path or the id of a task, or a dir"),
     ],
 )
 def test_what_contradicts_itself_is_one_line(
@@ -157,4 +163,4 @@ def test_a_run_and_its_evaluation_as_json(project: Project) -> None:
     refused = aec_bench_process("evaluate", "nosuch", "--json")
     assert refused.returncode == 4
     assert json.loads(refused.stdout)["trials"] == []
-    assert "--aec-evaluate: 'nosuch' is not an experiment" in refused.stderr
+    assert "--aec-evaluate: experiment 'nosuch' not found" in refused.stderr

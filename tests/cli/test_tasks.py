@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pytest_aecbench import verify
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.tasks.scaffold import NewTask, parse_answer
+from pytest_aecbench.tasks.scaffold import PLACEHOLDERS, NewTask, parse_answer
 from pytest_aecbench.tasks.task import Task
 from tests.cli.conftest import Run
 
@@ -55,6 +55,24 @@ def test_a_new_task_works_as_it_stands(aec_bench: Run, project: Path) -> None:
 def test_a_new_task_needs_nothing_but_a_name(aec_bench: Run, project: Path) -> None:
     assert aec_bench("task", "new", "civil/x").code == 0
     assert earned(project, "oracle", "nop") == {"oracle": 1, "nop": 0}
+
+
+def test_the_placeholders_of_a_new_task_are_found_until_they_are_replaced(
+    aec_bench: Run, project: Path
+) -> None:
+    def check() -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "pytest", "tasks", "--aec-check=instruction"]
+        return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    aec_bench("task", "new", "civil/x")
+    found = check()
+    assert found.returncode == 1
+    assert "instruction.md: 'State the problem here' is left over from 'task new'\n" in found.stdout
+    assert "solution/solve.sh: '# Write a solution here" in found.stdout
+    for name, (placeholder, _) in PLACEHOLDERS.items():
+        path = project / "tasks/civil/x" / name
+        path.write_text(path.read_text().replace(placeholder, "# Add 0.5 and 0.5"))
+    assert check().returncode == 0
 
 
 def test_a_new_task_is_complete(aec_bench: Run, project: Path) -> None:

@@ -108,7 +108,7 @@ def test_exploits_are_tried_when_asked_for(aec_bench: Run, root: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "nowhere: does not exist; use the path of a task"),
+        (["nowhere"], "'nowhere' does not exist; use the path of a task"),
         (["."], ".: contains no task; a task has a task.toml"),
         (["tasks", "--backend=dcker"], "'dcker' is not known; did you mean 'docker'?"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from pytest_aecbench.host.homes import remove_tree
 from pytest_aecbench.testing import RunningSandbox
 from tests.conformance.boxes import MODES, AnyBackend, Box, Workshop, make_backend
 from tests.conformance.driving import DrivenBackend
+from tests.conformance.private_engine import PrivateEngine
 from tests.project import Project
 from tests.standins.executor import Executor
 from tests.tasks import write_tree
@@ -89,6 +91,20 @@ def docker_backend() -> Iterator[Any]:
     made = DockerBackend(run_id="conformance")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def private_engine() -> Iterator[PrivateEngine]:
+    """An engine that a test may stop, and whose disk it may fill."""
+    home = Path(tempfile.mkdtemp(prefix="aec-")).resolve()  # a socket's path has to be short
+    engine = PrivateEngine(home)
+    try:
+        engine.start()
+        engine.take_image("python:3.11-slim")
+        yield engine
+    finally:
+        engine.close()
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="class")

@@ -40,12 +40,14 @@ class DrivenBackend:
             env={"PATH": os.environ["PATH"], **(env or {})},
         )
         self._send(arguments)
+        self._turn = threading.Lock()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._send((name, args, kwargs))
-            assert self.process.stdout is not None
-            answer = pickle.load(self.process.stdout)
+            with self._turn:
+                self._send((name, args, kwargs))
+                assert self.process.stdout is not None
+                answer = pickle.load(self.process.stdout)
             if isinstance(answer, Exception):
                 raise answer
             return answer

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.runs import wait_until
+from tests.stopping import wait_until
 
 # Enough for the image, what an engine must have free, and a little to fill.
 _DISK = "1500m"

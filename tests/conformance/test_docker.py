@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import resource
 import secrets
@@ -10,15 +11,21 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
-from pytest_aecbench.backends import Limits, TrialHandle
+from pytest_aecbench.backends import Limits, Mount, TrialHandle
+from pytest_aecbench.backends.docker.create import ContainerSpec
+from pytest_aecbench.backends.docker.engine import offers_gpus
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, TransferError
+from pytest_aecbench.testing import RunningSandbox
+from pytest_aecbench.testing.sandbox import launching
 from tests.conformance.conftest import BASE, LaunchTask, write_context
 from tests.conformance.runs import wait_until
+from tests.elsewhere import in_another_namespace, on_another_machine
+from tests.tasks import write_tree
 
 pytestmark = pytest.mark.needs("docker")
 
@@ -307,12 +314,33 @@ def test_commands_at_once_are_told_apart_at_a_deadline(launch_task: LaunchTask) 
         assert other.result().stdout == "lived\n"
 
 
+def test_commands_that_start_at_a_deadline_of_another_live_on(launch_task: LaunchTask) -> None:
+    sandbox = launch_task()
+    with ThreadPoolExecutor(3) as threads:
+        for _ in range(5):
+            ended = threads.submit(sandbox.run, "sleep 1000", timeout_sec=0.2)
+            while not ended.done():
+                started = [threads.submit(sandbox.run, "/bin/true; echo lived") for _ in "ab"]
+                assert [one.result().stdout for one in started] == ["lived\n"] * 2
+            assert ended.result().timed_out
+
+
 def test_a_sandbox_ends_with_its_lifetime(launch_task: LaunchTask) -> None:
     sandbox = launch_task(limits=Limits(lifetime_sec=3))
+    began = time.monotonic()
     with pytest.raises(SandboxGone, match=r"^docker: the sandbox has outlived its lifetime$"):
-        sandbox.run("sleep 1000")
+        sandbox.run("sleep 1000", timeout_sec=300)
+    assert time.monotonic() - began < 100
     with pytest.raises(SandboxGone):
         sandbox.run("true")
+
+
+def test_a_command_ends_at_its_deadline_although_the_sandbox_may_live_on(
+    launch_task: LaunchTask,
+) -> None:
+    sandbox = launch_task(limits=Limits(lifetime_sec=60))
+    assert sandbox.run("sleep 1000", timeout_sec=1).timed_out
+    assert sandbox.output("echo lives") == "lives\n"
 
 
 # What goes wrong
@@ -332,6 +360,58 @@ def test_a_container_killed_meanwhile_is_gone_but_its_files_are_not(
         with pytest.raises(SandboxGone, match=r"\A[^\n]+\Z"):
             sandbox.run("true", exclusive=exclusive)
     assert (sandbox.collect().workspace / "x").read_text() == "kept\n"
+
+
+def test_mounts_are_seen_and_are_read_only_unless_asked(tmp_path: Path) -> None:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    for name in ("one", "other"):
+        write_tree(tmp_path / name, {"given": name})
+    mounts = [
+        Mount(tmp_path / "one", "/mnt/one"),
+        Mount(tmp_path / "other", "/mnt/other", writable=True),
+        Mount(tmp_path / "one/given", "/etc/given"),
+    ]
+    backend = DockerBackend(run_id="conformance", mounts=mounts)
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path))
+    with launching(backend, image_ref, tmp_path) as launch:
+        sandbox = launch()
+        assert sandbox.output("cat /mnt/*/given /etc/given") == "oneotherone"
+        assert "Read-only file system" in sandbox.run("touch /mnt/one/made").stderr
+        sandbox.output("touch /mnt/other/made")
+    backend.close()
+    assert (tmp_path / "other/made").exists()
+
+
+def test_gpus_are_asked_of_the_engine_and_refused_by_one_that_has_none(
+    docker_backend: Any, engine: Any
+) -> None:
+    image_ref = "python:3.11-slim"
+    name = f"aecbench-{secrets.token_hex(6)}"
+    spec = ContainerSpec(name, "trial", PurePosixPath("/workspace"), Limits(gpus=2))
+    created = docker_backend._starter.create(spec, image_ref)
+    try:
+        (asked,) = engine.inspect_container(created)["HostConfig"]["DeviceRequests"]
+    finally:
+        engine.remove_container(created, force=True)
+    assert (asked["Count"], asked["Capabilities"]) == (2, [["gpu"]])
+    has_some = "nvidia" in engine.info()["Runtimes"]
+    assert (docker_backend.refuse_gpus() is None) is has_some
+    assert offers_gpus({"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}]})
+
+
+def test_an_image_removed_in_mid_run_is_built_again(
+    docker_backend: Any, engine: Any, tmp_path: Path
+) -> None:
+    task_dir = write_context(tmp_path, f"{BASE}LABEL only={tmp_path}-{os.getpid()}\n")
+    image_ref = docker_backend.build_environment(task_dir=task_dir)
+    with launching(docker_backend, image_ref, tmp_path) as launch:
+        launch().teardown()
+        docker_backend.close()
+        engine.remove_image(image_ref)
+        assert launch().output("echo sound") == "sound\n"
+    docker_backend.close()
+    engine.remove_image(image_ref)
 
 
 def test_a_container_removed_meanwhile_is_gone(launch_task: LaunchTask, engine: Any) -> None:
@@ -470,3 +550,42 @@ def test_only_what_dead_processes_left_is_reaped(
     assert not exists(engine, left)
     assert len(list((own_machine / "homes").iterdir())) == 1
     assert alive.output("echo alive") == "alive\n"
+
+
+REAP = """if True:
+    import json, sys
+    from pytest_aecbench.backends.docker import DockerBackend
+    backend = DockerBackend()
+    print(json.dumps([backend.reap(), backend.left_alone]))
+"""
+
+
+@pytest.mark.needs("machines")
+@pytest.mark.usefixtures("alone_on_engine")
+def test_a_live_container_is_left_alone_from_elsewhere_while_it_may_be_needed(
+    launch_task: LaunchTask, engine: Any, tmp_path: Path
+) -> None:
+    sandbox, overdue = launch_task(), launch_task(limits=Limits(lifetime_sec=-600))
+    name, other = (
+        engine.inspect_container(one.handle.handle_id)["Name"].lstrip("/")
+        for one in (sandbox, overdue)
+    )
+    wait_until(lambda: age(engine, overdue) > 1)
+    reap = (sys.executable, "-c", REAP)
+    removed, left_alone = reaped(in_another_namespace(*reap))
+    assert other in removed
+    assert name not in removed
+    assert name in left_alone
+    removed, left_alone = reaped(on_another_machine(tmp_path, *reap))
+    assert (name in removed, name in left_alone) == (False, True)
+    assert sandbox.output("echo alive") == "alive\n"
+
+
+def reaped(command: list[str]) -> list[list[str]]:
+    return list(json.loads(subprocess.check_output(command, text=True)))
+
+
+def age(engine: Any, sandbox: RunningSandbox) -> float:
+    """Return the seconds since a container was created, by this machine's clock."""
+    (found,) = engine.containers(all=True, filters={"id": sandbox.handle.handle_id})
+    return time.time() - float(found["Created"])

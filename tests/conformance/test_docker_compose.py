@@ -13,9 +13,11 @@ import pytest
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.errors import BuildError, LaunchError, TaskError
 from pytest_aecbench.testing import RunningSandbox
+from pytest_aecbench.testing.sandbox import launching
 from tests.conformance.conftest import BASE, write_context
 from tests.conformance.runs import NEVER_ENDS, EngineRun, wait_until
 from tests.project import Project
+from tests.tasks import write_tree
 
 pytestmark = pytest.mark.needs("docker")
 
@@ -173,6 +175,27 @@ def test_a_start_that_fails_halfway_leaves_nothing(
     with pytest.raises(LaunchError, match=rf"\A[^\n]*the services did not start; [^\n]*{why}"):
         launch(docker_backend, task_dir)
     assert names_in(engine, f"aecbench.pid={os.getpid()}") == []
+
+
+def test_images_removed_in_mid_run_are_built_again(
+    docker_backend: Any, engine: Any, tmp_path: Path
+) -> None:
+    only = f"{BASE}LABEL only={tmp_path}-{os.getpid()}\n"
+    alone = "services: {web: {build: web, command: sleep infinity}}\n"
+    files = {"docker-compose.yaml": alone, "web/Dockerfile": only}
+    task_dir = write_context(tmp_path, f"{only}LABEL main=1\n")
+    write_tree(task_dir / "environment", files)
+    image_ref = docker_backend.build_environment(task_dir=task_dir)
+    images = list(docker_backend._composed[image_ref].images.values())
+    with launching(docker_backend, image_ref, tmp_path) as launch:
+        for removed in images:
+            engine.remove_image(removed)
+            sandbox = launch()
+            assert sandbox.output("echo sound") == "sound\n"
+            sandbox.teardown()
+            docker_backend.close()
+    for image in images:
+        engine.remove_image(image)
 
 
 def test_a_file_that_is_wrong_is_one_line(docker_backend: Any, tmp_path: Path) -> None:

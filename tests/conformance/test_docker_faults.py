@@ -9,14 +9,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conformance.conftest import BASE
+from pytest_aecbench.errors import BackendError, classify
+from tests.conformance.conftest import BASE, write_context
 from tests.conformance.private_engine import PrivateEngine
+from tests.conformance.proxy import EngineProxy
 from tests.conformance.runs import DOCKERFILE, NEVER_ENDS, EngineRun, wait_until
 from tests.costs import at_night
 from tests.project import SOLVE, Project
@@ -241,19 +244,6 @@ def test_one_hostile_agent_cannot_trade_its_zeros_for_errors(
 # An engine that stops, a disk that is full
 
 
-@pytest.fixture(scope="module")
-def private_engine() -> Iterator[PrivateEngine]:
-    home = Path(tempfile.mkdtemp(prefix="aec-")).resolve()  # a socket's path has to be short
-    engine = PrivateEngine(home)
-    try:
-        engine.start()
-        engine.take_image("python:3.11-slim")
-        yield engine
-    finally:
-        engine.close()
-        shutil.rmtree(home, ignore_errors=True)
-
-
 NO_NETWORK = "[environment]\nallow_internet = false\n"
 
 
@@ -345,6 +335,38 @@ def test_an_engine_that_stops_while_it_builds_an_image_is_tried_again(
     first, *later = causes(project)
     assert first == "backend"
     assert {*later} <= {"backend", "launch", ""}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("RUN {}", id="engine"),
+        pytest.param(
+            "RUN --mount=type=tmpfs,target=/x {}", id="buildx", marks=pytest.mark.needs("buildx")
+        ),
+    ],
+)
+def test_a_connection_lost_during_a_build_is_not_an_error_of_the_build(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    command = f"sleep {os.getpid()}4325"
+    task_dir = write_context(tmp_path, f"{BASE}{step.format(command)}\n")
+    home = Path(tempfile.mkdtemp(prefix="aec-"))  # a socket's path has to be short
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    with closing(EngineProxy(home / "socket", host)) as proxy, ThreadPoolExecutor(1) as thread:
+        monkeypatch.setenv("DOCKER_HOST", proxy.host)
+        backend = DockerBackend()
+        built = thread.submit(backend.build_environment, task_dir=task_dir)
+        wait_until(lambda: running(command) or built.done())
+        proxy.cut()
+        with pytest.raises(BackendError) as caught:
+            built.result()
+        backend.close()
+    assert classify(caught.value).retry, caught.value
+    wait_until(lambda: not running(command))  # a build nobody waits for is ended
+    shutil.rmtree(home)
 
 
 def running(command: str) -> list[int]:

@@ -74,6 +74,18 @@ class TestFaults(VendorFaults):
         assert sent.tags["aecbench.pid"] == str(os.getpid())
         sandbox.teardown()
 
+    def test_gpus_are_asked_for_by_the_type_in_the_settings(
+        self, server: ModalServer, image_ref: str, tmp_path: Path
+    ) -> None:
+        from pytest_aecbench.backends.modal import ModalBackend
+
+        backend = ModalBackend({"gpu": "A100:4"})
+        assert backend.refuse_gpus() is None
+        sandbox = self.launch(backend, image_ref, tmp_path, gpus=2)
+        gpu = server.sandboxes[sandbox.handle.handle_id].request.resources.gpu_config
+        assert (gpu.gpu_type, gpu.count) == ("A100", 2)
+        sandbox.teardown()
+
     def test_settings_are_sent(self, server: ModalServer, image_ref: str, tmp_path: Path) -> None:
         from pytest_aecbench.backends.modal import ModalBackend
 

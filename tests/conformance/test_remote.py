@@ -12,12 +12,14 @@ import pytest
 
 from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.backends.local import LocalBackend
-from pytest_aecbench.backends.remote import RemoteBackend, calls
+from pytest_aecbench.backends.remote import RemoteBackend, box, calls
 from pytest_aecbench.backends.remote.calls import Busy, Lost
 from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.testing import BackendConformance, RunningSandbox
+from pytest_aecbench.testing.sandbox import Launch
 from tests.conformance.conftest import write_context
+from tests.conformance.disks import on_small_disk
 from tests.standins.direct import DirectVendor
 from tests.standins.executor import Executor
 
@@ -53,6 +55,18 @@ class TestRemote(BackendConformance):
     @pytest.fixture
     def backend(self, vendor: DirectVendor) -> RemoteBackend:
         return make_backend(vendor)
+
+    @pytest.fixture
+    def launch_on_small_disk(
+        self,
+        request: pytest.FixtureRequest,
+        vendor: DirectVendor,
+        tmp_path_factory: pytest.TempPathFactory,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> Iterator[Launch]:
+        with on_small_disk(vendor.executor, tmp_path_factory.mktemp("disk")):
+            monkeypatch.setattr(box, "_REQUESTS", "/tests")  # their /tmp is in memory
+            yield request.getfixturevalue("launch")
 
 
 @pytest.fixture
@@ -144,16 +158,24 @@ def test_only_what_dead_runs_left_is_reaped(
     )
     dead = subprocess.check_output([sys.executable, "-c", program])
     vendor.labels["dead"] = {**ours, **json.loads(dead)}
-    vendor.labels["elsewhere"] = {**ours, "aecbench.host": "another"}
+    vendor.labels["elsewhere"] = {**ours, "aecbench.boot": "another"}
     vendor.labels["elsewhere, long ago"] = {
-        **ours, "aecbench.host": "another", "aecbench.expires": "1"
+        **ours, "aecbench.boot": "another", "aecbench.expires": "1"
     }  # fmt: skip
+    vendor.labels["older version"] = {
+        name: label
+        for name, label in {**ours, "aecbench.pid": "0"}.items()
+        if name not in ("aecbench.machine", "aecbench.namespace")
+    }
     vendor.labels["another's"] = {"name": "theirs"}
     assert Owner.from_labels(ours) == Owner.current()
     assert backend.reap(dry_run=True) == ["dead", "elsewhere, long ago"]
-    assert len(vendor.labels) == 5
+    assert len(vendor.labels) == 6
+    assert backend.left_alone == ["elsewhere", "older version"]
     assert backend.reap() == ["dead", "elsewhere, long ago"]
-    assert set(vendor.labels) == {sandbox.handle.handle_id, "elsewhere", "another's"}
+    assert set(vendor.labels) == {
+        sandbox.handle.handle_id, "elsewhere", "older version", "another's"
+    }  # fmt: skip
 
 
 def test_the_images_directory_user_and_variables_are_those_of_its_commands(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,11 +19,22 @@ import pytest
 
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.backends.remote import RemoteBackend, box, calls
-from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, SettingsError
+from pytest_aecbench.errors import (
+    BackendError,
+    BackendLost,
+    BuildError,
+    LaunchError,
+    SandboxBroken,
+    SandboxGone,
+    SettingsError,
+)
 from pytest_aecbench.testing import BackendConformance, RunningSandbox, hostility
 from pytest_aecbench.testing.sandbox import Launch
+from tests.conformance.disks import on_small_disk
 from tests.costs import at_night
+from tests.elsewhere import on_another_machine
 from tests.project import Project
+from tests.standins.executor import Executor
 from tests.standins.server import Fault
 from tests.stopping import wait_until, worker_of
 
@@ -45,6 +57,7 @@ class StandIn(Protocol):
 
     def environment(self) -> dict[str, str]: ...
     def called(self, pattern: str) -> list[Any]: ...
+    def forget_images(self) -> None: ...
     def preempt(self, sandbox_id: str) -> None: ...
 
 
@@ -66,6 +79,30 @@ class VendorConformance(BackendConformance):
             monkeypatch.setattr(box, "_TRANSFER_SEC", 4)
             monkeypatch.setattr(box, "_SUSPECT_SEC", 2)
 
+    @pytest.fixture
+    def launch_on_small_disk(
+        self,
+        request: pytest.FixtureRequest,
+        server: StandIn,  # whose own files are not on that disk
+        executor: Executor,
+        tmp_path_factory: pytest.TempPathFactory,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> Iterator[Launch]:
+        """Start sandboxes on a disk of their own, which is not that of this process."""
+        with on_small_disk(executor, tmp_path_factory.mktemp("disk")):
+            monkeypatch.setattr(box, "_REQUESTS", "/tests")  # their /tmp is in memory
+            yield request.getfixturevalue("launch")
+
+    def test_a_full_disk_is_the_agents_unless_others_share_it(
+        self, backend: RemoteBackend, launch_on_small_disk: Launch
+    ) -> None:
+        sandbox = launch_on_small_disk()
+        assert sandbox.run(hostility.FILLER).returncode == 0  # its result is still known
+        with pytest.raises(BackendError, match="the sandbox's disk is full") as caught:
+            sandbox.run(":")
+        assert isinstance(caught.value, SandboxBroken) is backend.vendor.has_own_disk
+        assert not isinstance(caught.value, BackendLost)
+
     @pytest.mark.slow
     def test_a_process_that_stops_all_others_is_ended(self, launch: Launch) -> None:
         """Only a command inside can end processes there, and it would be stopped as well."""
@@ -84,6 +121,9 @@ class InContainers(VendorConformance):
     """
 
     in_containers = True
+    # Nothing limits their disk, which is the engine's.
+    test_a_disk_that_an_agent_fills_is_not_an_error_of_the_backend = None  # type: ignore[assignment]
+    test_a_full_disk_is_the_agents_unless_others_share_it = None  # type: ignore[assignment]
     about_images = (
         "test_an_image_is_named_by_its_content",
         "test_a_malformed_dockerfile_is_a_build_error",
@@ -155,6 +195,14 @@ class VendorFaults:
         yield sandbox
         sandbox.teardown()
 
+    def test_gpus_are_refused_unless_their_type_is_known(
+        self, backend: RemoteBackend, image_ref: str, tmp_path: Path
+    ) -> None:
+        reason = backend.refuse_gpus()
+        assert reason is not None
+        with pytest.raises(LaunchError, match=re.escape(reason)):
+            self.launch(backend, image_ref, tmp_path, gpus=1)
+
     # Images
 
     def test_an_image_is_built_once_and_found_again(
@@ -163,6 +211,14 @@ class VendorFaults:
         before = len(server.called("POST|PUT"))
         assert backend.build_environment(task_dir=task_dir) == image_ref
         assert len(server.called("POST|PUT")) == before
+
+    def test_an_image_removed_in_mid_run_is_built_again(
+        self, backend: RemoteBackend, server: StandIn, image_ref: str, tmp_path: Path
+    ) -> None:
+        server.forget_images()
+        sandbox = self.launch(backend, image_ref, tmp_path)
+        assert sandbox.output("echo sound") == "sound\n"
+        sandbox.teardown()
 
     def test_a_failed_build_shows_what_the_builder_said(
         self, backend: RemoteBackend, task_dir: Path
@@ -372,6 +428,22 @@ class VendorFaults:
         assert backend.reap() == [left]
         assert set(server.sandboxes) == {sandbox.handle.handle_id}
 
+    @pytest.mark.needs("machines")
+    def test_a_live_sandbox_is_left_alone_from_elsewhere(
+        self, sandbox: RunningSandbox, server: StandIn, tmp_path: Path
+    ) -> None:
+        program = """if True:
+            import json, sys
+            from pytest_aecbench.backends import make_backend
+            backend = make_backend(sys.argv[1], "test")
+            print(json.dumps([backend.reap(), backend.left_alone]))
+        """
+        command = on_another_machine(tmp_path, sys.executable, "-c", program, self.name)
+        shown = subprocess.check_output(command, text=True)
+        assert json.loads(shown) == [[], [sandbox.handle.handle_id]]
+        assert set(server.sandboxes) == {sandbox.handle.handle_id}
+        assert sandbox.output("echo alive") == "alive\n"
+
     # Whole runs
 
     def test_the_same_trials_have_the_same_rewards(self, project: Project, server: StandIn) -> None:
@@ -400,7 +472,7 @@ class VendorFaults:
         monkeypatch.delenv(variable)
         missing = self.run_pytest(project)
         assert missing.returncode == pytest.ExitCode.USAGE_ERROR, missing.stdout
-        assert f"{variable}: is not set" in missing.stderr
+        assert f"{variable} is not set" in missing.stderr
         assert server.called(server.CREATE) == []
 
     def test_ctrl_c_leaves_no_sandbox(self, project: Project, server: StandIn) -> None:

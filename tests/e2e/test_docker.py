@@ -57,6 +57,27 @@ def test_the_sandbox_of_a_failed_trial_is_kept_and_can_be_entered(
         subprocess.run(["docker", "rm", "-f", *names], capture_output=True, check=True)
 
 
+def test_an_agents_files_can_be_read_by_its_user_and_do_not_reach_the_verifier(
+    pytester: pytest.Pytester,
+) -> None:
+    project = Project(pytester, ())
+    project.task(
+        toml='[agent]\nuser = "nobody"\n',
+        test_sh="test ! -e my_agent.py -a ! -L my_agent.py -a ! -e /logs/agent/files "
+        "&& python3 /tests/verify.py",
+        files={
+            "environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /workspace\n"
+            "RUN chmod 777 /workspace\n"
+        },
+    )
+    answer = '{"current_a": 2.0, "power_w": 24.0}'
+    agent = project.path / "my_agent.py"
+    agent.write_text(f"open('output.jsonl', 'w').write('{answer}')")
+    agent.chmod(0o600)
+    mine = ("--aec-agent=command:python3 my_agent.py", "--aec-agent-files=my_agent.py")
+    project.run("--aec-backend=docker", *mine).assert_outcomes(passed=1)
+
+
 def test_a_task_without_a_dockerfile_runs_in_the_image_it_names(pytester: pytest.Pytester) -> None:
     project = Project(pytester, ("--aec-backend=docker",))
     project.task(toml='[environment]\ndocker_image = "python:3.11-slim"\n')

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from pytest_aecbench.backends.local import LocalBackend
+from tests.costs import at_night
 from tests.e2e.shipped import ROOT, expected, one_or_all, rewards
-from tests.project import Project
+from tests.project import SOLVE, Project
 from tests.standins.executor import Executor
 
 pytestmark = pytest.mark.needs("namespaces")
@@ -50,6 +51,21 @@ def test_rewards_are_those_of_the_local_backend(
         arguments = [f"--aec-backend={vendor}", f"-n{workers}", *plugins_for(vendor)]
         assert rewards(tmp_path / vendor, *arguments, names=names) == expected(names)
         assert server.sandboxes == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vendor", ["e2b", at_night("daytona"), at_night("modal")])
+def test_an_agent_brings_its_files(
+    vendor: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(pytester, (f"--aec-backend={vendor}", *plugins_for(vendor)))
+    project.task(files={"environment/Dockerfile": "FROM x:1\nWORKDIR /workspace\n"})
+    (project.path / "agent").mkdir()
+    (project.path / "agent/main.sh").write_text(SOLVE)
+    mine = ("--aec-agent=command:bash agent/main.sh", "--aec-agent-files=agent")
+    with serving(vendor, LocalBackend("namespaces"), monkeypatch):
+        result = pytester.runpytest_subprocess(*project.mode, "tasks", *mine)
+    result.assert_outcomes(passed=1)
 
 
 @pytest.mark.needs("docker")

@@ -82,13 +82,16 @@ def test_a_mistake_is_one_line_and_nothing_runs(project: Project) -> None:
         ({"backend": "lcal"}, "--aec-backend: 'lcal' is not known; did you mean 'local'?"),
         ({"run_name": "../x"}, "--aec-experiment-id: '../x' cannot name an experiment; "),
         ({"concurrency": 0}, "concurrency: 0 is not valid; use a number from 1"),
-        ({"tasks": ["no/such"]}, "file or directory not found: no/such"),
+        (
+            {"tasks": ["no/such"]},
+            "tasks: 'no/such' is not a task; use the path or ",
+        ),
     ):
         with pytest.raises(SettingsError) as error:
             pytest_aecbench.run(directory=project.path, **wrong)
         assert str(error.value).startswith(message)
         assert "\n" not in str(error.value)
-    with pytest.raises(SettingsError, match=r"^--aec-evaluate: 'nosuch' is not an experiment in "):
+    with pytest.raises(SettingsError, match=r"^--aec-evaluate: experiment 'nosuch' not found in "):
         evaluate("nosuch", directory=project.path)
     assert project.records() == []
 

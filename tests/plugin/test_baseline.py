@@ -97,7 +97,7 @@ def test_where_nothing_can_be_compared_a_regression_is_not_ruled_out(project: Pr
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--aec-baseline=nope"], "--aec-baseline: 'nope' is not an experiment in "),
+        (["--aec-baseline=nope"], "--aec-baseline: experiment 'nope' not found in "),
         (["--aec-baseline=nope"], "; use one of first"),
         (["--aec-fail-on-regression"], "--aec-fail-on-regression: there is nothing to compare"),
         (

@@ -86,7 +86,7 @@ def test_check_records_are_no_trials(project: Project) -> None:
     ]
     assert [path.name for path in (project.path / "jobs").iterdir()] == ["mine"]
     resumed = project.run("--aec-resume")
-    resumed.stdout.fnmatch_lines(["aec: resuming: 1 trials have a reward and are reused"])
+    resumed.stdout.fnmatch_lines(["aec: resuming: 1 trial reused, because the reward is known"])
 
 
 def test_broken_infrastructure_is_an_error_and_no_word_on_the_task(anyhow: Project) -> None:
@@ -238,3 +238,11 @@ def test_the_plan_of_a_check_is_shown_without_running_it(project: Project) -> No
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*SETUP    F aec_finding*"])
     assert not (project.path / "artefacts").exists()
+
+
+def test_many_checks_suggest_to_run_several_at_once(project: Project) -> None:
+    hint = "aec: checks run one at a time; -n auto runs several at once"
+    for number in range(21):
+        project.task(f"civil/task-{number}")
+    assert hint in project.run("--aec-check=structure").outlines
+    assert hint not in project.run("--aec-check=structure", "-k", "task-2").outlines

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -262,3 +265,24 @@ def test_an_option_wins_over_a_key_of_the_experiment_alone(anyhow: Project) -> N
     assert {(r["experiment_id"], r["agent"]["name"]) for r in anyhow.records()} == {
         ("from-file", "half")
     }
+
+
+WITHOUT_DEV = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("aiohttp", "docker", "hypothesis", "jsonschema", "pyte"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+import pytest
+sys.exit(pytest.main(["--aec-show-config", "-p", "no:hypothesispytest", "-p", "no:cacheprovider"]))
+"""
+
+
+def test_a_clone_without_packages_for_development_shows_its_configuration() -> None:
+    argv = [sys.executable, "-c", WITHOUT_DEV]
+    result = subprocess.run(argv, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.search("^tasks_root +tasks +", result.stdout, re.MULTILINE)

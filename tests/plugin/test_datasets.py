@@ -130,9 +130,9 @@ def test_a_task_that_changes_during_the_run_is_an_error(project: Project) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--aec-dataset=nope"], "--aec-dataset: 'nope' is not a dataset in "),
+        (["--aec-dataset=nope"], "--aec-dataset: dataset 'nope' not found in "),
         (["--aec-dataset=nope"], "; there are mine@1.0.0"),
-        (["--aec-dataset=mine@2.0.0"], "'mine@2.0.0' is not a dataset in "),
+        (["--aec-dataset=mine@2.0.0"], "dataset 'mine@2.0.0' not found in "),
         (["--aec-dataset=mine@two"], "--aec-dataset: 'two' is not a semantic version; use"),
         (["--aec-dataset=../mine"], "--aec-dataset: '../mine' does not name a dataset; use NAME"),
         (["--aec-allow-drift"], "--aec-allow-drift: is about a dataset; add --aec-dataset="),

@@ -33,8 +33,9 @@ def test_the_verifier_and_the_agent_are_heard(
 
 def test_without_s_nothing_is_heard(anyhow: Project) -> None:
     anyhow.task(test_sh=SAYS)
-    output = anyhow.run().stdout.str()
-    assert "judging" not in output
+    result = anyhow.run()
+    result.assert_outcomes(passed=1)
+    assert "judging" not in result.stdout.str()
 
 
 def test_output_comes_while_the_verifier_runs(project: Project) -> None:
@@ -66,7 +67,9 @@ def test_secrets_are_not_heard(project: Project, monkeypatch: pytest.MonkeyPatch
         toml='[verifier.env]\nGRADER_API_KEY = "$GRADER_API_KEY"\n',
         test_sh='echo "key $GRADER_API_KEY"; echo 1 > /logs/verifier/reward.txt',
     )
-    output = project.run("-s").stdout.str()
+    result = project.run("-s")
+    result.assert_outcomes(passed=1)
+    output = result.stdout.str()
     assert re.search(r"^key ", output, re.MULTILINE)
     assert "sk-very-secret-12345" not in output
 

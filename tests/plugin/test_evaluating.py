@@ -305,11 +305,20 @@ def test_the_scored_attempt_is_evaluated(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--aec-evaluate=nosuch"], "--aec-evaluate: 'nosuch' is not an experiment in "),
+        (["--aec-evaluate=nosuch"], "--aec-evaluate: experiment 'nosuch' not found in "),
         (["--aec-evaluate=empty"], "--aec-evaluate: 'empty' has no records"),
-        (["--aec-evaluate=mine", "--aec-resume=mine"], "leave --aec-resume out"),
-        (["--aec-evaluate=mine", "--aec-no-verify"], "leave --aec-no-verify out"),
-        (["--aec-evaluate=mine", "--aec-repetitions=2"], "leave --aec-repetitions out"),
+        (
+            ["--aec-evaluate=mine", "--aec-resume=mine"],
+            "so --aec-resume has no meaning; leave it out",
+        ),
+        (
+            ["--aec-evaluate=mine", "--aec-no-verify"],
+            "so --aec-no-verify has no meaning; leave it out",
+        ),
+        (
+            ["--aec-evaluate=mine", "--aec-repetitions=2"],
+            "so --aec-repetitions has no meaning; leave it out",
+        ),
         (["--aec-evaluate=mine", "--aec-experiment-id=mine"], "'mine' keeps its records as they"),
         (["--aec-evaluate=mine", "--aec-agent=nop"], "'nop' has no trials in mine; use one of ora"),
     ],
@@ -371,4 +380,4 @@ def test_agents_that_differ_only_in_their_client_are_two(project: Project) -> No
     assert {(row.agent, row.summary.overall.trials) for row in rows} == {("here", 1), ("there", 1)}
     resumed = project.run(experiment, "--aec-resume=mine")
     resumed.assert_outcomes(failed=2)
-    assert "2 trials have a reward and are reused" in resumed.stdout.str()
+    assert "2 trials reused, because the reward is known" in resumed.stdout.str()

@@ -6,7 +6,17 @@ import sys
 
 import pytest
 
-HEAVY = ("pydantic", "yaml", "docker", "modal", "e2b", "daytona", "google.cloud", "xdist.dsession")
+HEAVY = (
+    "pydantic",
+    "sqlite3",
+    "yaml",
+    "docker",
+    "modal",
+    "e2b",
+    "daytona",
+    "google.cloud",
+    "xdist.dsession",
+)
 
 
 def test_nothing_is_printed_in_a_project_without_tasks(pytester: pytest.Pytester) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import pytest
@@ -158,7 +159,7 @@ def test_a_run_killed_in_any_phase_is_recorded_by_the_next(
     run.let_go()  # for a worker that has lost its controller
     run.end()
     wait_until(lambda: not run.running())
-    begun = len([path for path in project.path.glob("jobs/*/*") if path.is_dir()])
+    begun = len(list(project.path.glob("jobs/*/*-*-*-*-*/")))
     output = run.run_again()
     run.wait_until_nothing_is_left()
     validities = run.validities()
@@ -169,9 +170,9 @@ def test_a_run_killed_in_any_phase_is_recorded_by_the_next(
         assert "scored" in validities
     elif not arguments:
         assert "crashed" in validities
-        assert "aec: recorded 1 trials that died with their run" in output
+        assert "aec: recorded 1 trial that died with a run" in output
     elif arguments == (LANES,):
-        assert f"aec: recorded {validities.count('crashed')} trials that died" in output
+        assert re.search(r"aec: recorded \d trials? that died with a run", output)
 
 
 def test_a_worker_replaced_twice_loses_nothing(project: Project) -> None:
@@ -202,3 +203,16 @@ def test_a_note_that_is_a_pipe_does_not_block_a_run(project: Project) -> None:
     experiment.mkdir(parents=True)
     os.mkfifo(experiment / ".x.running")
     project.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-s",), ("-n2",)], ids=["plain", "s", "n2"])
+def test_a_run_whose_output_is_not_read_any_more_goes_on(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
+    run = BlockedRun(project, "launch", "-v", "--aec-progress=0.01", *arguments)
+    run.process_at("launch")
+    run.stop_reading()
+    run.let_go()
+    assert run.wait() == pytest.ExitCode.OK
+    assert run.validities() == ["scored"] * 3
+    assert not run.left()

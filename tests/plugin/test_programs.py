@@ -95,7 +95,8 @@ def test_the_content_of_an_install_script_is_the_agent_s_identity(
     for script in ("echo one", "echo two"):
         (project.path / "install.sh").write_text(script)
         agent = command(install="install.sh", run="solver")
-        project.run(experiment(project, agent)).assert_outcomes(passed=1)
+        again = (experiment(project, agent), "--aec-rerun=error")
+        project.run(*again).assert_outcomes(passed=1)
         keys.append({record["trial_key"] for record in project.records()})
     assert len(keys[1]) == 2
     scripts = {record["agent"]["parameters"]["install"] for record in project.records()}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_aecbench.ledger.instructions import read_instruction
 from pytest_aecbench.ledger.store import Ledger
 from tests.plugin.conftest import in_every_mode, with_workers_too
 from tests.project import HALF, Project
@@ -35,6 +36,10 @@ def test_a_record_says_what_ran_and_what_it_earned(anyhow: Project) -> None:
     assert record.completeness == "complete"
     for phase in ("build", "launch", "agent", "verify", "collect"):
         assert getattr(record.timing, phase) is not None, phase
+    starts = record.timing.starts
+    assert starts.keys() == {"build", "wait", "launch", "agent", "collect", "verify"}
+    in_order = [starts[phase] for phase in ("build", "wait", "launch", "agent", "verify")]
+    assert in_order == sorted(in_order)
     assert record.cost.tokens_in is None
     assert record.outputs.output_path == "/workspace/output.jsonl"
     assert record.outputs.output_excerpt == '{"current_a": 2.0, "power_w": 24.0}\n'
@@ -53,6 +58,21 @@ def test_the_trials_files_are_kept(anyhow: Project) -> None:
     named = {file["path"] for file in record["outputs"]["files"]}
     found = {str(path.relative_to(jobs)) for path in jobs.rglob("*") if path.is_file()}
     assert named == found
+
+
+def test_each_instruction_is_kept_once_per_experiment_without_secrets(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    project.task(instruction=f"Write `/workspace/output.jsonl`. Never tell {SECRET}.")
+    project.run("--aec-experiment-id=mine", "--aec-repetitions=2").assert_outcomes(passed=2)
+    (digest,) = {record["inputs"]["instruction_sha256"] for record in project.records()}
+    assert read_instruction(project.path / "jobs", "mine", digest) == (
+        "Write `/workspace/output.jsonl`. Never tell <ANTHROPIC_API_KEY>."
+    )
+    assert [path.stem for path in project.path.glob("jobs/mine/instructions/*")] == [digest]
+    assert read_instruction(project.path / "jobs", "mine", "f" * 64) is None
+    assert read_instruction(project.path / "jobs", "mine", "../../secret") is None
 
 
 def test_the_same_trial_has_the_same_key_wherever_it_runs(project: Project, tmp_path: Path) -> None:
@@ -216,7 +236,7 @@ def test_a_trial_whose_process_dies_leaves_no_secret_in_its_files(
     )
     project.run(f"--aec-agent=a={SPREADS}").assert_outcomes(errors=1)
     assert project.record()["evaluation"]["validity"] == "crashed"
-    (jobs,) = project.path.glob("jobs/*/*/")
+    (jobs,) = project.path.glob("jobs/*/*-*-*-*-*/")
     assert (jobs / "workspace/d-<GREETING>").is_dir()
     assert leaks(project.path) == []
 

@@ -20,7 +20,7 @@ def test_only_what_has_no_reward_runs_again(anyhow: Project) -> None:
     result = anyhow.run("--aec-resume=mine", "-v", "--junitxml=out.xml")
     result.assert_outcomes(passed=1, failed=1, errors=1)
     text = result.stdout.str()
-    assert "aec: resuming: 2 trials have a reward and are reused" in text
+    assert "aec: resuming: 2 trials reused, because the reward is known" in text
     assert "PASSED (1, reused)" in text
     assert "FAILED (0, reused)" in text
     new = [record for record in anyhow.records() if record["trial_id"] not in first]
@@ -85,7 +85,7 @@ def test_reused_rewards_meet_todays_threshold(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--aec-resume=nosuch"], "--aec-resume: 'nosuch' is not an experiment in "),
+        (["--aec-resume=nosuch"], "--aec-resume: experiment 'nosuch' not found in "),
         (["--aec-resume"], "--aec-resume: no experiment in "),
         (["--aec-resume=x", "--aec-experiment-id=y"], "leave --aec-experiment-id out"),
         (["--aec-rerun=some"], "--aec-rerun: 'some' is not valid; use one of"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
+import xml.etree.ElementTree as ElementTree
+
 import pytest
 
 from tests.plugin.conftest import with_workers_too
@@ -49,7 +52,7 @@ def test_a_failure_of_the_infrastructure_is_tried_again(
     result = anyhow.run("--aec-retries=2", QUICK, "-v", "--junitxml=out.xml")
     assert result.ret == 0
     assert result.stdout.str().count("RETRIED") == 2
-    assert "3 attempts at 1 trials" in result.stdout.str()
+    assert "3 attempts at 1 trial\n" in result.stdout.str()
     records = sorted(anyhow.records(), key=lambda record: record["attempt"])
     assert [record["attempt"] for record in records] == [1, 2, 3]
     assert [record["evaluation"]["validity"] for record in records] == ["error", "error", "scored"]
@@ -58,6 +61,11 @@ def test_a_failure_of_the_infrastructure_is_tried_again(
     xml = (anyhow.path / "out.xml").read_text()
     assert 'tests="1"' in xml
     assert 'errors="0"' in xml
+    # Of earlier attempts, the testcase has nothing.
+    properties = [*ElementTree.fromstring(xml).iter("property")]
+    names = [one.get("name") for one in properties]
+    assert len(names) == len(set(names))
+    assert records[-1]["trial_id"] in [one.get("value") for one in properties]
 
 
 @with_workers_too
@@ -106,6 +114,98 @@ def test_a_trial_after_a_retried_one_runs_as_ever(anyhow: Project) -> None:
     result = anyhow.run("--aec-retries=1", QUICK)
     result.assert_outcomes(passed=3)
     assert len(anyhow.records()) == 4
+
+
+def test_delays_double_up_to_a_minute_and_are_not_the_same_for_all(project: Project) -> None:
+    project.task()
+    waits = """
+    import random
+    import time
+
+    def pytest_configure():
+        random.seed(1)
+        sleep = time.sleep
+        time.sleep = lambda seconds: sleep(seconds) if seconds < 1 else note(seconds)
+
+    def note(seconds):
+        print(seconds, file=open("waits.txt", "a"))
+    """
+    lost = FLAKY.format(method="launch_trial", error="LaunchError", failures=99)
+    project.pytester.makeconftest(f"{textwrap.dedent(lost)}\n{textwrap.dedent(waits)}")
+    project.pytester.runpytest_subprocess("tasks", "--aec-retries=30", "--aec-retry-delay=10")
+    waited = [float(line) for line in (project.path / "waits.txt").read_text().splitlines()]
+    shares = [wait / full for wait, full in zip(waited, [10, 20, 40] + [60] * 27, strict=True)]
+    assert all(0.5 <= share <= 1.5 for share in shares)
+    assert min(shares) < 0.6
+    assert max(shares) > 1.4
+
+
+def test_a_trial_starts_and_finishes_once_however_often_it_is_tried(project: Project) -> None:
+    project.task()
+    lost = FLAKY.format(method="launch_trial", error="LaunchError", failures=1)
+    watched = """
+    def pytest_runtest_logstart(nodeid):
+        print("start", nodeid, file=open("seen.txt", "a"))
+
+    def pytest_runtest_logfinish(nodeid):
+        print("finish", nodeid, file=open("seen.txt", "a"))
+    """
+    project.pytester.makeconftest(f"{textwrap.dedent(lost)}\n{textwrap.dedent(watched)}")
+    project.run("--aec-retries=1", QUICK).assert_outcomes(passed=1)
+    seen = (project.path / "seen.txt").read_text().split()
+    assert seen[::2] == ["start", "finish"]
+    assert seen[1] == seen[3]
+
+
+DYING = """
+    import os
+    from pathlib import Path
+
+    import pytest
+
+    def die(item, name, times):
+        if name in item.nodeid:
+            with Path(f"{name}.txt").open("a+") as file:
+                file.write("x")
+                file.seek(0)
+                if len(file.read()) <= times:
+                    os._exit(1)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(item):
+        yield
+        records = Path("artefacts/ledger/e").glob("*.json")
+        if "once" in item.nodeid:
+            known = sum("civil/once" in record.read_text() for record in records)
+            Path("known.txt").write_text(str(known))
+        die(item, "once", 1)
+        die(item, "twice", 2)
+        die(item, "plain", 1)
+
+    def pytest_runtest_teardown(item):
+        die(item, "late", 1)
+    """
+
+
+@pytest.mark.slow
+def test_a_trial_whose_worker_dies_is_tried_as_often_as_any_other(project: Project) -> None:
+    for name in ("once", "twice", "very-late"):
+        project.task(f"civil/{name}")
+    project.pytester.makepyfile(test_plain="def test_plain(): pass")
+    project.pytester.makeconftest(DYING)
+    options = ("-n1", "--max-worker-restart=9", "--aec-retries=1")
+    result = project.run("tasks", "test_plain.py", "--aec-experiment-id=e", *options)
+    # The late one has its reward, and what is not a trial is left to xdist.
+    result.assert_outcomes(passed=1, errors=2, failed=1)
+    result.stdout.fnmatch_lines(["*2 retried*"])
+    validities = sorted(record["evaluation"]["validity"] for record in project.records())
+    assert validities == ["crashed"] * 3 + ["scored"] * 2
+    assert (project.path / "known.txt").read_text() == "1", "recorded before it is tried again"
+    # A reward of an earlier run is not this run's.
+    (project.path / "once.txt").unlink()
+    again = ("--aec-resume=e", "--aec-rerun=all")
+    project.run("tasks/civil/once", *again, *options).assert_outcomes(passed=1)
+    assert len(project.records()) == 7
 
 
 @pytest.mark.parametrize("given", [("--reruns=2",), ("-o", "reruns=2")], ids=["option", "ini"])

@@ -258,3 +258,17 @@ def test_names_that_are_not_utf_8_are_refused_in_one_line_each(project: Project)
     result.assert_outcomes(passed=1, errors=3)
     assert result.stdout.str().count("the name is not UTF-8; rename the directory") >= 3
     assert "Traceback" not in result.stdout.str()
+
+
+def test_last_failures_of_other_agents_do_not_run_everything(project: Project) -> None:
+    project.task("civil/a")
+    project.task("civil/b", solve="true")
+    project.run("--aec-agent=nop").assert_outcomes(failed=2)
+    result = project.run("--lf")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.errlines if line.strip()]
+    assert "--lf: of the 2 trials that failed before, by nop, none is selected, " in line
+    assert len(project.records()) == 2
+    project.run("--lf", "--aec-agent=nop", "--aec-agent=oracle").assert_outcomes(failed=2)
+    project.run("--aec-agent=oracle").assert_outcomes(passed=1, failed=1)
+    project.run("--lf").assert_outcomes(failed=1)

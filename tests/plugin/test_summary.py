@@ -110,9 +110,13 @@ def test_the_summary_counts_how_agents_ended_that_failed(anyhow: Project) -> Non
     result = anyhow.run(
         "--aec-agent=crashing=command:exit 3",
         "--aec-agent=slow=command:sleep 100",
+        "--aec-agent=missing=command:no-such-program",
+        "--aec-agent=idle=command:true",
         f"--aec-agent=good=command:{good}",
     )
     lines = result.stdout.str()
     assert lines.count("  agents that failed: exited non-zero 2\n") == 1
     assert lines.count("  agents that failed: timed out 2\n") == 1
-    assert lines.count("agents that failed") == 2  # one that passed may end as it likes
+    assert lines.count("  agents that failed: program not found 2\n") == 1
+    assert lines.count("  agents that failed: wrote no output 2\n") == 1
+    assert lines.count("agents that failed") == 4  # one that passed may end as it likes

@@ -58,6 +58,10 @@ class DaytonaServer(VendorServer):
         self.snapshots: dict[str, _Snapshot] = {}
         super().__init__(executor)
 
+    def forget_images(self) -> None:
+        """Remove all images, as their owner may."""
+        self.snapshots.clear()
+
     def environment(self) -> dict[str, str]:
         """Return the variables that lead the SDK here."""
         return {"DAYTONA_API_KEY": API_KEY, "DAYTONA_API_URL": self.url}
@@ -269,9 +273,13 @@ class DaytonaServer(VendorServer):
                 while chunk := await part.read_chunk(1 << 20):  # type: ignore[union-attr]
                     file.write(chunk)
                 file.flush()
-                await asyncio.to_thread(
-                    self.executor.write, request.match_info["id"], target, Path(file.name)
-                )
+                try:
+                    await asyncio.to_thread(
+                        self.executor.write, request.match_info["id"], target, Path(file.name)
+                    )
+                except OSError:
+                    reason = f"{target}: write: write {target}: no space left on device"
+                    return web.json_response({"errors": [reason], "files": None}, status=400)
         return web.json_response({})
 
     async def _download(self, request: web.Request) -> web.StreamResponse:

@@ -11,6 +11,7 @@ from typing import IO
 
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.backends.remote import Environment, Rented
+from pytest_aecbench.backends.remote.calls import Full
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone
 from tests.standins.executor import Executor
 
@@ -26,6 +27,7 @@ class DirectVendor:
 
     name = "direct"
     concurrency = 8
+    has_own_disk = True
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -79,7 +81,10 @@ class DirectVendor:
             self._check(sandbox_id)
             copy.write(file.read())
             copy.flush()
-            self.executor.write(sandbox_id, path, Path(copy.name))
+            try:
+                self.executor.write(sandbox_id, path, Path(copy.name))
+            except OSError as error:
+                raise Full(f"direct: an upload: {error}") from None
 
     def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
         with self._called("read"):

@@ -66,6 +66,10 @@ class E2BServer(VendorServer):
         self.templates: dict[str, _Template] = {}
         super().__init__(executor)
 
+    def forget_images(self) -> None:
+        """Remove all images, as their owner may."""
+        self.templates.clear()
+
     def environment(self) -> dict[str, str]:
         """Return the variables that lead the SDK here."""
         return {"E2B_API_KEY": API_KEY, "E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url}
@@ -274,7 +278,10 @@ class E2BServer(VendorServer):
                 part = await (await request.multipart()).next()
                 file.write(await part.read())  # type: ignore[union-attr]
             file.flush()
-            await asyncio.to_thread(self.executor.write, sandbox_id, path, Path(file.name))
+            try:
+                await asyncio.to_thread(self.executor.write, sandbox_id, path, Path(file.name))
+            except OSError:
+                return _error(507, "not enough disk space available")
         written = [{"name": Path(path).name, "type": "file", "path": path}]
         return web.json_response(written)
 

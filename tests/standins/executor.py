@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import base64
+import errno
 import shlex
 import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult, TrialHandle
-from pytest_aecbench.errors import BackendError
+from pytest_aecbench.errors import BackendError, TransferError
 
 __all__ = ["Executor"]
 
@@ -40,6 +41,9 @@ class Executor:
         handle = self.backend.launch_trial(image_ref=image_ref, workspace_dir=workspace, **extra)
         self._handles[sandbox_id] = handle
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._handles)
+
     def __contains__(self, sandbox_id: str) -> bool:
         return sandbox_id in self._handles
 
@@ -62,8 +66,14 @@ class Executor:
         return result
 
     def write(self, sandbox_id: str, path: str, source: Path) -> None:
-        """Put a host file at ``path``."""
-        self.run(sandbox_id, ":", uploads={path: source}, cwd="/")
+        """Put a host file at ``path``; OSError where the sandbox's disk is full."""
+        try:
+            self.run(sandbox_id, ":", uploads={path: source}, cwd="/")
+        except TransferError:
+            left = f"stat -f -c %a {shlex.quote(str(PurePosixPath(path).parent))}"
+            if self.run(sandbox_id, left, cwd="/").stdout.strip() == "0":
+                raise OSError(errno.ENOSPC, "No space left on device", path) from None
+            raise
 
     def read(self, sandbox_id: str, path: str) -> Iterator[bytes]:
         """Read a file; FileNotFoundError where there is none."""

@@ -118,6 +118,10 @@ class ModalServer:
         self._home = Path(tempfile.mkdtemp(dir=executor.home))
         self._start()
 
+    def forget_images(self) -> None:
+        """Remove all images, as their owner may."""
+        self.images.clear()
+
     def environment(self) -> dict[str, str]:
         """Return the variables that lead the SDK here."""
         return {
@@ -301,6 +305,18 @@ class _Control(_unimplemented(api_grpc.ModalClientBase)):  # type: ignore[misc]
             raise GRPCError(Status.NOT_FOUND, f"Image {request.image_id} not found")
         await stream.send_message(api_pb2.ImageFromIdResponse(image_id=request.image_id))
 
+    async def SandboxCreate(self, stream: Any) -> None:  # noqa: N802
+        """Start a sandbox of the first generation, which the SDK asks for with GPUs."""
+        request = await stream.recv_message()
+        sandbox_id = f"sb-{secrets.token_hex(8)}"
+        self.server.sandboxes[sandbox_id] = _Sandbox(request.definition, {})
+        await stream.send_message(api_pb2.SandboxCreateResponse(sandbox_id=sandbox_id))
+
+    async def SandboxGetTaskId(self, stream: Any) -> None:  # noqa: N802
+        request = await stream.recv_message()
+        task_id = f"ta-{request.sandbox_id}"
+        await stream.send_message(api_pb2.SandboxGetTaskIdResponse(task_id=task_id))
+
     async def SandboxCreateV2(self, stream: Any) -> None:  # noqa: N802
         request = await stream.recv_message()
         server, definition = self.server, request.definition
@@ -349,6 +365,11 @@ class _Control(_unimplemented(api_grpc.ModalClientBase)):  # type: ignore[misc]
         request = await stream.recv_message()
         self.server.sandboxes.pop(request.sandbox_id, None)
         await asyncio.to_thread(self.server.executor.kill, request.sandbox_id)
+        await stream.send_message(api_pb2.SandboxTerminateResponse())
+
+    async def SandboxTerminate(self, stream: Any) -> None:  # noqa: N802
+        request = await stream.recv_message()
+        self.server.sandboxes.pop(request.sandbox_id, None)
         await stream.send_message(api_pb2.SandboxTerminateResponse())
 
     async def SandboxListV2(self, stream: Any) -> None:  # noqa: N802
@@ -425,7 +446,13 @@ class _Router(_unimplemented(task_command_router_grpc.TaskCommandRouterBase)):  
             with tempfile.NamedTemporaryFile(dir=self.server._home) as file:
                 file.write(process.stdin)
                 file.flush()
-                await asyncio.to_thread(executor.write, sandbox_id, asked["path"], Path(file.name))
+                source = Path(file.name)
+                try:
+                    await asyncio.to_thread(executor.write, sandbox_id, asked["path"], source)
+                except OSError:
+                    full = "No space left on device (os error 28)"
+                    problem = {"error_kind": "StorageFull", "message": full}
+                    process.code, process.stderr = 1, json.dumps(problem).encode()
             return
         assert what == "ReadFile", what
         try:

@@ -44,6 +44,8 @@ def test_a_path_taken_for_a_check_says_where_paths_go() -> None:
     message = str(raised.value)
     assert message.startswith("--aec-check: 'tasks' is not a check; use some of standard, exploits")
     assert message.endswith("paths go before --aec-check")
+    with pytest.raises(SettingsError, match=r"'soluton' is not a check; did you mean 'solution'\?"):
+        parse_checks("soluton", "--aec-check")
     with pytest.raises(SettingsError, match="does not name a check"):
         parse_checks(" , ", "--aec-check")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pytest_aecbench.reports.comparison import (
     judge_regression,
 )
 from pytest_aecbench.reports.markdown import comparison_blocks
+from pytest_aecbench.reports.power import least_detectable
 from pytest_aecbench.reports.results import TrialResult
 from pytest_aecbench.reports.text import comparison_lines
 
@@ -61,6 +63,13 @@ def test_the_same_trials_are_paired_by_their_key() -> None:
     assert found.left_out == {}
 
 
+def test_tasks_are_worse_or_better_from_the_largest_change_on_and_not_if_nothing_changed() -> None:
+    before = rewards(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
+    (agent,) = compared(before, rewards(0.4, 0.9, 0.5, 0.1, 0.6, 0.1, 0.9)).agents
+    assert [task.task_id for task in agent.worse] == ["civil/3", "civil/5", "civil/0"]
+    assert [task.task_id for task in agent.better] == ["civil/1", "civil/6", "civil/4"]
+
+
 def test_two_tasks_with_the_same_files_are_not_mixed_up() -> None:
     before = [trial("civil/a", 1.0, task_digest="x"), trial("civil/b", 0.0, task_digest="x")]
     (agent,) = compared(before, before).agents
@@ -99,6 +108,10 @@ def test_several_different_agents_are_not_paired_by_guessing() -> None:
     found = compared([trial(agent="old")], [trial(agent="new"), trial(agent="newer")])
     assert found.agents == ()
     assert found.left_out == {"only in A": 1, "only in B": 2}
+    # Nor where a guess would be possible, because they did not do the same tasks.
+    others = [trial("civil/a", agent="new"), trial("civil/b", agent="newer")]
+    assert compared([trial("civil/a", agent="old")], others).agents == ()
+    assert compared(others, [trial("civil/a", agent="old")]).agents == ()
     assert "nothing is compared: " in "\n".join(comparison_lines(found))
 
 
@@ -120,6 +133,13 @@ def test_errors_are_no_zeros() -> None:
     (agent,) = found.agents
     assert (agent.pairs, agent.change, agent.missing) == (1, 0, 0.5)
     assert found.left_out == {"without a reward": 1}
+
+
+def test_the_share_of_missing_pairs_is_that_of_the_tasks_on_average() -> None:
+    before = [trial("civil/b"), *(trial(repetition=n) for n in range(4))]
+    after = [trial("civil/b"), trial(reward=None), *(trial(repetition=n) for n in (0, 2, 3))]
+    (agent,) = compared(before, after).agents
+    assert (agent.pairs, agent.missing) == (4, 0.125)
 
 
 def test_a_trial_counts_by_its_scored_attempt() -> None:
@@ -148,8 +168,8 @@ def test_tasks_weigh_the_same_however_often_they_are_repeated() -> None:
     assert agent.change == pytest.approx(-0.25)
 
 
-def rewards(*values: float) -> list[TrialResult]:
-    return [trial(f"civil/{number}", value) for number, value in enumerate(values)]
+def rewards(*values: float, n: int = 1) -> list[TrialResult]:
+    return [trial(f"civil/{task}", value, repetition=n) for task, value in enumerate(values)]
 
 
 ALL = (1.0,) * 6
@@ -178,6 +198,12 @@ def test_a_regression_is_a_fall_beyond_chance_or_beyond_the_tolerance(
     assert line.startswith(
         "it did not regress against A: " if passed else "it regressed against A: "
     )
+
+
+def test_a_significant_rise_is_not_a_regression() -> None:
+    comparison = compared(rewards(*FALLEN), rewards(*ALL))
+    assert comparison.agents[0].p == 2 / 64
+    assert judge_regression(comparison).passed
 
 
 def test_one_agent_that_regressed_is_enough() -> None:
@@ -213,6 +239,27 @@ def test_rewards_that_are_missing_on_either_side_are_not_a_pass() -> None:
         assert "42.86 % of scores are missing, at most 5 % may be" in verdict.lines[0]
         assert not judge_regression(comparison, tolerance=0.5).passed
         assert judge_regression(comparison, max_missing=0.43).passed
+
+
+def test_where_nothing_is_in_both_it_cannot_be_told() -> None:
+    verdict = judge_regression(compared(rewards(*ALL), []))
+    assert not verdict.passed
+    assert verdict.lines == ("nothing to compare with A: no trial is in both",)
+
+
+def test_just_as_many_rewards_may_be_missing_as_allowed() -> None:
+    after = [*rewards(*[1.0] * 19), trial("civil/19", None)]
+    comparison = compared(rewards(*[1.0] * 20), after)
+    assert comparison.agents[0].missing == 0.05
+    assert judge_regression(comparison).passed
+    assert not judge_regression(comparison, max_missing=0.049).passed
+
+
+def test_a_fall_is_significant_at_exactly_the_level() -> None:
+    comparison = compared(rewards(*ALL), rewards(*FALLEN))
+    for p, passed in ((0.05, False), (0.0501, True)):
+        agents = (replace(comparison.agents[0], p=p),)
+        assert judge_regression(replace(comparison, agents=agents)).passed is passed
 
 
 def test_an_agent_all_of_whose_pairs_lack_a_reward_is_not_forgotten() -> None:
@@ -252,6 +299,13 @@ def test_a_comparison_has_the_figures_of_the_sign_flip_test() -> None:
     assert agent.least_detectable is not None
     line = f"  8 tasks: differences from {agent.least_detectable:.2f} on are likely to be found"
     assert line in list(comparison_lines(compared(rewards(*ALL, 1, 1), rewards(*FALLEN, 1, 1))))
+
+
+def test_the_task_with_the_fewest_pairs_tells_what_could_be_found() -> None:
+    often = [one for n in (1, 2, 3) for one in rewards(*ALL, n=n)]
+    (agent,) = compared([*often, trial("civil/x")], [*often, trial("civil/x")]).agents
+    assert agent.least_detectable == least_detectable(7, 1).least
+    assert agent.least_detectable != least_detectable(7, 3).least
 
 
 def test_repetitions_in_thirds_give_exact_sums() -> None:

@@ -403,7 +403,8 @@ def test_an_unknown_dataset_is_one_line_with_those_that_there_are(
     with pytest.raises(SettingsError) as raised:
         datasets.find("nope", "--aec-dataset")
     assert message(raised) == (
-        f"--aec-dataset: 'nope' is not a dataset in {datasets.root}; there are one@1.0.0, two@1.0.0"
+        f"--aec-dataset: dataset 'nope' not found in {datasets.root}; "
+        "there are one@1.0.0, two@1.0.0"
     )
     with pytest.raises(SettingsError) as raised:
         datasets.find("one@2.0.0", "--aec-dataset")

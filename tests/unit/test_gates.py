@@ -167,6 +167,13 @@ def test_a_huge_or_deeply_nested_gate_is_refused_in_one_short_line(text: str, me
     assert len(found) < 400
 
 
+def test_a_refusal_shows_80_characters_of_the_gate_and_of_the_word() -> None:
+    whole = f"'{'x' * 80}'"
+    assert refusal("x" * 80).startswith(f"--aec-gate: {whole}: column 1: unknown metric {whole}; ")
+    short = f"'{'x' * 77}...'"
+    assert refusal("x" * 81).startswith(f"--aec-gate: {short}: column 1: unknown metric {short}; ")
+
+
 def test_gates_up_to_the_bounds_are_read() -> None:
     deep = "(" * 20 + "mean>0" + ")" * 20
     assert str(parse_gate(deep, "x")) == "mean>0"

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.agents.spec import AgentSpec
-from pytest_aecbench.ledger.identity import agent_identity, agent_key, final_attempts, trial_key
+from pytest_aecbench.ledger.identity import (
+    AgentKeys,
+    agent_identity,
+    agent_key,
+    final_attempts,
+    trial_key,
+)
 from pytest_aecbench.ledger.record import AgentIdentity
 
 ORACLE = AgentSpec("oracle", "oracle")
@@ -49,6 +55,13 @@ def test_all_else_is(other: AgentSpec) -> None:
     assert agent_key(recorded(other)) != agent_key(recorded(MODEL))
 
 
+def test_keys_that_are_worked_out_once_are_the_same_keys() -> None:
+    keys = AgentKeys()
+    assert [keys(agent) for agent in (MODEL, ORACLE, MODEL)] == [
+        agent_key(agent) for agent in (MODEL, ORACLE, MODEL)
+    ]
+
+
 @pytest.mark.parametrize("agent", [ORACLE, MODEL], ids=["oracle", "model"])
 def test_an_agent_is_the_same_in_a_record_and_in_a_run(agent: AgentSpec) -> None:
     assert agent_identity(recorded(agent)) == agent_identity(agent)
@@ -58,6 +71,9 @@ def test_an_agent_is_the_same_in_a_record_and_in_a_run(agent: AgentSpec) -> None
 def test_the_order_of_parameters_makes_no_difference() -> None:
     turned = replace(MODEL, parameters={"a": [1], "b": 1})
     assert trial_key("d", turned, 1) == trial_key("d", MODEL, 1)
+    deep = replace(MODEL, parameters={"a": {"x": 1, "y": 2}})
+    turned = replace(MODEL, parameters={"a": {"y": 2, "x": 1}})
+    assert trial_key("d", turned, 1) == trial_key("d", deep, 1)
 
 
 def test_a_trial_key_depends_on_task_agent_and_repetition() -> None:

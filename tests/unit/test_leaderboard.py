@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -14,12 +14,15 @@ from pytest_aecbench.ledger.record import (
     Cost,
     DatasetIdentity,
     Evaluated,
+    Evaluation,
     TaskIdentity,
     Timing,
     TrialRecord,
 )
 from pytest_aecbench.reports.leaderboard import leaderboard, newest_versions
 from tests.unit.test_record import STARTED, a_record, failed, scored
+
+UNVERIFIED = Evaluation(reward=None, threshold=1.0, passed=None, validity="unverified")
 
 
 def record(
@@ -117,6 +120,16 @@ def test_held_out_tasks_count_only_when_asked_for() -> None:
     assert (everything.rows[0].summary.overall.trials, everything.held_out) == (2, 0)
 
 
+def test_trials_with_mounts_count_only_when_asked_for() -> None:
+    seen = {"mounts": ("/home/me:/mnt:ro",)}
+    mounted = record(task_id="civil/b", reward=0.0)
+    environment = mounted.environment.model_copy(update=seen)
+    records = [record(), mounted.model_copy(update={"environment": environment})]
+    without, everything = leaderboard(records), leaderboard(records, mounted=True)
+    assert (without.rows[0].summary.overall.trials, without.mounted) == (1, 1)
+    assert (everything.rows[0].summary.overall.trials, everything.mounted) == (2, 0)
+
+
 def test_pass_at_k_is_for_as_many_trials_as_all_agents_have() -> None:
     records = [record("a", reward=r, repetition=n) for n, r in enumerate((1.0, 0.0, 0.0), start=1)]
     records += [record("b", reward=1.0, repetition=n) for n in (1, 2)]
@@ -203,21 +216,22 @@ def test_every_condition_narrows_and_all_must_hold() -> None:
         record("a", "civil/x", 1.0),
         record("b", "civil/y", 0.0, minute=1, dataset=used),
         record("a", "water/z", None, minute=2),
+        record("c", "water/z", minute=3, evaluation=UNVERIFIED),
     ]
 
     def tasks(**conditions: Any) -> list[str]:
         return [one.task.task_id for one in Query(**conditions).select(reversed(records))]
 
-    assert tasks() == ["civil/x", "civil/y", "water/z"]
+    assert tasks() == ["civil/x", "civil/y", "water/z", "water/z"]
     assert tasks(agent="a") == ["civil/x", "water/z"]
     assert tasks(task="civil/*") == ["civil/x", "civil/y"]
-    assert tasks(domain="water") == ["water/z"]
+    assert tasks(domain="civil") == ["civil/x", "civil/y"]
     assert tasks(dataset="mine") == tasks(dataset="mine@1.0.0") == ["civil/y"]
     assert tasks(dataset="mine@2.0.0") == []
-    assert tasks(since=STARTED + timedelta(minutes=1)) == ["civil/y", "water/z"]
+    assert tasks(since=STARTED + timedelta(minutes=2)) == ["water/z", "water/z"]
     assert tasks(outcome="error") == ["water/z"]
     assert tasks(agent="a", outcome="passed") == ["civil/x"]
-    assert [outcome_of(one) for one in records] == ["passed", "failed", "error"]
+    assert [outcome_of(one) for one in records] == ["passed", "failed", "error", "unverified"]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +242,10 @@ def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
 
 
 def test_how_long_ago_is_a_time_too() -> None:
-    assert parse_since("2d", "x") < parse_since("47h", "x") < parse_since("30m", "x")
+    now = datetime.now(timezone.utc)
+    for text, ago in (("2d", {"days": 2}), ("47h", {"hours": 47}), ("30m", {"minutes": 30})):
+        since = parse_since(text, "x")
+        assert timedelta(0) <= since + timedelta(**ago) - now < timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "-7d", "2026-13-01", "999999d"])
@@ -236,3 +253,8 @@ def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(SettingsError) as raised:
         parse_since(text, "--since")
     assert str(raised.value).startswith(f"--since: {text!r} is not a time; use one such as")
+
+
+def test_nothing_is_ranked_without_records() -> None:
+    board = leaderboard([])
+    assert (board.rows, board.pairs, board.tasks) == ((), (), 0)

@@ -5,9 +5,11 @@ import gc
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, get_args
 
@@ -74,10 +76,14 @@ def test_a_record_is_on_disk_before_it_has_its_name_and_the_name_before_append_r
     directory = (ledger.root / "exp-1").stat().st_ino
     events: list[str] = []
     fsync, link = os.fsync, os.link
+    record = a_record()
 
     def watched_fsync(descriptor: int) -> None:
         fsync(descriptor)
-        events.append("names" if os.fstat(descriptor).st_ino == directory else "bytes")
+        if os.fstat(descriptor).st_ino == directory:
+            events.append("names")
+        else:
+            events.append(f"{os.fstat(descriptor).st_size} bytes")
 
     def watched_link(source: Path, target: Path) -> None:
         link(source, target)
@@ -85,8 +91,111 @@ def test_a_record_is_on_disk_before_it_has_its_name_and_the_name_before_append_r
 
     monkeypatch.setattr(os, "fsync", watched_fsync)
     monkeypatch.setattr(os, "link", watched_link)
+    path = ledger.append(record)
+    assert events == [f"{len(record.to_json())} bytes", path.name, "names"]
+
+
+def test_new_directories_are_on_disk_before_append_returns(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    fsync = os.fsync
+
+    def watched_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.add(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
     path = ledger.append(a_record())
-    assert events == ["bytes", path.name, "names"]
+    assert {directory.stat().st_ino for directory in path.parents[:4]} <= synced
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"), [(errno.EINVAL, True), (errno.ENOTSUP, True), (errno.EIO, False)]
+)
+def test_names_that_a_filesystem_cannot_sync_are_kept_but_a_broken_disk_is_an_error(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, number: int, kept: bool
+) -> None:
+    ledger.check_writable("exp-1")
+    fsync = os.fsync
+
+    def failing_fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing_fsync)
+    with nullcontext() if kept else pytest.raises(LedgerError, match="Input/output error"):
+        ledger.append(a_record())
+
+
+def test_a_disk_that_breaks_before_a_record_has_its_name_keeps_nothing(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(source: Path, target: Path) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), source, None, target)
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(LedgerError, match="cannot be written, Input/output error; "):
+        ledger.append(a_record())
+    assert files(ledger.root) == []
+
+
+def test_appending_leaves_no_file_open(ledger: Ledger) -> None:
+    before = set(Path("/proc/self/fd").iterdir())
+    ledger.append(a_record())
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_an_experiment_is_kept_once_and_beside_what_it_was_where_it_changed(
+    ledger: Ledger,
+) -> None:
+    first = ledger.keep_experiment("exp-1", b"# today\nagents: [a]\n")
+    assert first == ledger.root / "exp-1" / "experiment.yaml"
+    assert ledger.keep_experiment("exp-1", b"# tomorrow\nagents: [a]\n") == first
+    second = ledger.keep_experiment("exp-1", b"agents: [b]\n")
+    assert second == ledger.root / "exp-1" / "experiment-2.yaml"
+    third = ledger.keep_experiment("exp-1", b"agents: [c]\n")
+    assert third == ledger.root / "exp-1" / "experiment-3.yaml"
+    assert ledger.keep_experiment("exp-1", b"agents: [b]\n") == second
+    contents = [path.read_bytes() for path in (first, second, third)]
+    assert contents == [b"# today\nagents: [a]\n", b"agents: [b]\n", b"agents: [c]\n"]
+    assert len(files(ledger.root)) == 3
+
+
+def test_what_an_experiment_is_is_on_disk_before_it_is_run(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.check_writable("exp-1")
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def watched_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    path = ledger.keep_experiment("exp-1", b"agents: [a]\n")
+    assert synced == [path.stat().st_ino, path.parent.stat().st_ino]
+
+
+def test_the_names_of_new_directories_and_of_an_experiment_outlive_a_power_cut(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, list[str]]] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        fsync(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.is_dir():
+            synced.append((path.name, sorted(child.name for child in path.iterdir())))
+
+    monkeypatch.setattr(os, "fsync", watched)
+    ledger.keep_experiment("exp-1", b"agents: []")
+    assert ("artefacts", ["ledger"]) in synced
+    assert ("ledger", ["exp-1"]) in synced
+    assert synced[-1] == ("exp-1", ["experiment.yaml"])
 
 
 def test_records_are_readable_by_whom_the_umask_lets(ledger: Ledger) -> None:
@@ -187,6 +296,19 @@ def test_a_ledger_or_experiment_that_is_not_there_has_no_records(ledger: Ledger)
     assert list(ledger.records("exp-2")) == []
 
 
+def test_an_experiment_has_trials_if_it_has_a_record_or_a_note_of_one(ledger: Ledger) -> None:
+    assert not ledger.has_trials("exp-1")
+    ledger.keep_experiment("exp-1", b"agents: [a]\n")
+    assert not ledger.has_trials("exp-1")
+    note = ledger.root / "exp-1" / ".x.running"
+    note.touch()
+    assert ledger.has_trials("exp-1")
+    note.unlink()
+    ledger.append(a_record())
+    assert ledger.has_trials("exp-1")
+    assert not ledger.has_trials("exp-2")
+
+
 def test_bad_files_are_reported_and_passed_over(ledger: Ledger) -> None:
     record = a_record()
     path = ledger.append(record)
@@ -201,6 +323,8 @@ def test_bad_files_are_reported_and_passed_over(ledger: Ledger) -> None:
     (directory / "g-copy.json").write_bytes(whole)
     (directory / ".h-temporary.json").write_bytes(whole)
     (directory / "i-notes.txt").write_text("hello")
+    (directory / "j-huge.json").touch()
+    os.truncate(directory / "j-huge.json", (64 << 20) + 1)
 
     loaded = ledger.load()
 
@@ -214,6 +338,7 @@ def test_bad_files_are_reported_and_passed_over(ledger: Ledger) -> None:
         "e-fifo.json",
         "f-dangling.json",
         "g-copy.json",
+        "j-huge.json",
     ]
     assert reasons["a-half.json"].startswith("Invalid JSON: EOF while parsing")
     assert reasons["c-newer.json"].startswith("schema_version: 9 is not known here")
@@ -221,6 +346,7 @@ def test_bad_files_are_reported_and_passed_over(ledger: Ledger) -> None:
     assert reasons["e-fifo.json"] == "cannot be read, not a regular file"
     assert reasons["f-dangling.json"] == "cannot be read, No such file or directory"
     assert reasons["g-copy.json"] == f"holds exp-1/{record.trial_id}.json"
+    assert reasons["j-huge.json"] == "cannot be read, more than 64 MiB"
     assert list(ledger.records()) == [record]
 
 
@@ -386,8 +512,18 @@ def test_a_writer_killed_at_any_moment_leaves_whole_records_only(ledger: Ledger)
 
 
 def test_loading_pauses_garbage_collection_only_while_it_loads(ledger: Ledger) -> None:
-    ledger.append(a_record())
-    assert ledger.load().records
+    for _ in range(20):
+        ledger.append(a_record())
+    passes: list[str] = []
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(lambda phase, _: passes.append(phase))
+    gc.set_threshold(1)  # else so few records need no pass
+    try:
+        assert len(ledger.load().records) == 20
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.pop()
+    assert passes.count("start") < 20
     assert gc.isenabled()
     gc.disable()
     try:
@@ -446,6 +582,6 @@ def test_the_documented_ways_of_reading_print_what_is_documented(tmp_path: Path)
     record = TrialRecord.from_json(example.encode())
     Ledger(tmp_path / "artefacts" / "ledger").append(record)
     scripts, outputs = blocks("python"), blocks("text")
-    assert len(scripts) == len(outputs) == 2
+    assert len(scripts) == len(outputs) == 3
     for script, output in zip(scripts, outputs, strict=True):
         assert run_python(f"import os; os.chdir({str(tmp_path)!r})\n{script}") == output

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_aecbench.reports.gate_parser import parse_gate
 from pytest_aecbench.reports.gates import Verdict
-from pytest_aecbench.reports.markdown import markdown_summary
+from pytest_aecbench.reports.markdown import MAX_CHARS, markdown_summary
 from pytest_aecbench.reports.results import TrialResult
 from tests.unit.test_statistics import a_result
 
@@ -52,7 +52,9 @@ def shown(code: str) -> str:
 
 def test_the_headline_names_the_experiment_and_counts() -> None:
     text = summary(a_result(), a_result(None, task_id="b"))
-    assert text.startswith("## aec: `exp-1`\n\ntrials 2, errors 1, wall time 1 min 15 s\n")
+    assert text.startswith(
+        "<!-- aec-bench -->\n## aec: `exp-1`\n\ntrials 2, errors 1, wall time 1 min 15 s\n"
+    )
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
 
@@ -62,7 +64,7 @@ def test_the_headline_says_whether_the_gate_was_passed_and_why(needed: str, word
     results = [a_result(0.5)]
     verdict = parse_gate(f"mean>={needed} or trials>5", "x").judge(results)
     text = summary(*results, verdict=verdict)
-    assert text.startswith(f"## aec: `exp-1`: gate {word}\n")
+    assert text.startswith(f"<!-- aec-bench -->\n## aec: `exp-1`: gate {word}\n")
     assert verdict.lines[1] == "trials = 1 (scored, of 1), needs > 5: does not hold"
     for line in verdict.lines:
         assert f"\n- `{line}`\n" in text
@@ -197,7 +199,10 @@ def test_a_run_of_held_out_tasks_alone_has_no_empty_tables() -> None:
 
 
 def test_a_run_without_trials_says_so() -> None:
-    assert summary() == "## aec: `exp-1`\n\ntrials 0, errors 0, wall time 1 min 15 s\n"
+    assert (
+        summary()
+        == "<!-- aec-bench -->\n## aec: `exp-1`\n\ntrials 0, errors 0, wall time 1 min 15 s\n"
+    )
 
 
 def hostile(name: str) -> str:
@@ -262,3 +267,12 @@ def assert_inert(name: str) -> None:
     assert text.encode()
     # Outside code spans there is no mention and no address to make a link of.
     assert "@" not in re.sub(r"`[^`]*`|pass@1", "", text)
+
+
+def test_a_summary_that_github_would_not_take_leaves_out_the_longest_lists() -> None:
+    names = [f"{number:04}-{'x' * 60}" for number in range(600)]
+    text = summary(*(a_result(task_id=name, domain=name) for name in names))
+    assert len(text) <= MAX_CHARS
+    assert "Left out, because the summary would be too long: 602 lines." in text
+    assert text.startswith("<!-- aec-bench -->\n## aec: `exp-1`\n")
+    assert "trials 600, errors 0" in text

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow  # about pages, not versions
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+BACKEND_PAGES = ("daytona", "docker", "e2b", "local", "modal")
 MAX_COLUMNS = 100
 
 (PACKAGE,) = map(Path, pytest_aecbench.__path__)
@@ -81,6 +82,13 @@ def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(link)
     assert broken == []
+
+
+@named([ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in BACKEND_PAGES)])
+def test_commands_name_tasks_that_are_shipped(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    commands = re.findall(r"(?:pytest|aec-bench run) [^`\n]*?(tasks/[a-z-]+/[a-z-]+)", text)
+    assert [name for name in commands if not (ROOT / name).is_dir()] == []
 
 
 @named([page for page in PAGES if page.parent.name == "docs"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -64,6 +64,8 @@ def refusal(directory: Path) -> str:
         ('{"score": 0.25}', 0.25, {"score": 0.25}),
         ('{"a": 1, "b": 0, "c": 0.5}', 0.5, {"a": 1, "b": 0, "c": 0.5}),
         ('{"a": true, "b": false}', 0.5, {"a": 1, "b": 0}),
+        ('{"a": 1, "b": 1, "c": 0}', 0.666666666667, {"a": 1, "b": 1, "c": 0}),
+        ('{"reward": 0.33333333333333331}', 0.333333333333, {}),
         ("0.5", 0.5, {}),
         ("true", 1.0, {}),
         ('"0.75"', 0.75, {}),
@@ -233,6 +235,13 @@ def test_the_error_names_script_exit_code_last_lines_and_what_was_found(tmp_path
     ]
 
 
+def test_the_error_shows_200_characters_of_a_line(tmp_path: Path) -> None:
+    with pytest.raises(VerifierError) as raised:
+        read(tmp_path, output=f"{'x' * 200}\n{'y' * 201}\n")
+    _, _, whole, short = str(raised.value).splitlines()
+    assert (whole, short) == ("  " + "x" * 200, "  " + "y" * 197 + "...")
+
+
 def test_the_error_says_so_when_nothing_was_printed(tmp_path: Path) -> None:
     with pytest.raises(VerifierError) as raised:
         read(tmp_path, returncode=127, output="\n")
@@ -268,6 +277,14 @@ def test_details_json_is_the_breakdown_and_names_the_details_if_nothing_else_doe
     assert read(tmp_path) == Reward(1.0, "reward.json", {"own": 2}, breakdown)
     (tmp_path / "details.json").write_text("[1, null]")
     assert read(tmp_path) == Reward(1.0, "reward.json", {"own": 2}, [1, None])
+
+
+def test_a_breakdown_keeps_whole_numbers_that_every_reader_of_json_can_hold(tmp_path: Path) -> None:
+    (tmp_path / "reward.txt").write_text("1")
+    (tmp_path / "details.json").write_text(f"[{'9' * 18}, {'9' * 19}]")
+    whole, long = cast("list[float]", read(tmp_path).breakdown)
+    assert (whole, type(whole)) == (10**18 - 1, int)
+    assert (long, type(long)) == (1e19, float)
 
 
 @pytest.mark.parametrize(
@@ -318,6 +335,14 @@ def test_a_linked_details_json_is_not_followed(tmp_path: Path) -> None:
             {f"n{n}": n for n in range(10)},
             "reward 0, needed 1 (n0 0, n1 1, n2 2, n3 3, n4 4, n5 5, n6 6, n7 7, 2 more)",
         ),
+        (
+            0.0,
+            1.0,
+            {f"n{n}": n for n in range(8)},
+            "reward 0, needed 1 (n0 0, n1 1, n2 2, n3 3, n4 4, n5 5, n6 6, n7 7)",
+        ),
+        (0.0, 1.0, {"n" * 60: 1}, f"reward 0, needed 1 ({'n' * 60} 1)"),
+        (0.0, 1.0, {"n" * 61: 1}, "reward 0, needed 1 ('nnnnnnnnnnnn...nnnnnnnnnnnnn' 1)"),
     ],
 )
 def test_a_reward_is_described_in_one_line(
@@ -337,7 +362,12 @@ def test_a_reward_is_described_in_one_line(
         (0.10000, "0.1"),
         (12.3456, "12.35"),
         (1234.56, "1235"),
+        (9999.4, "9999"),
+        (9999.5, "10000"),
+        (10_000, "10000"),
         (12345.6, "12346"),
+        (999_999_999_999_999, "999999999999999"),
+        (1e15, "1e+15"),
         (-1_000_000, "-1000000"),
         (0.000012345, "1.234e-05"),
         (1e300, "1e+300"),

@@ -30,7 +30,7 @@ def test_rows_and_settings_are_the_same_things() -> None:
 def test_a_row_is_complete(row: Setting) -> None:
     assert row.help
     assert not row.help.endswith(".")
-    assert row.check in {None, "choice", "existing", "path", *CHECKS}
+    assert row.check in {None, "choice", "existing", "mounts", "path", *CHECKS}
     assert bool(row.choices) == (row.check == "choice")
     assert row.default in row.choices or not row.choices
     assert any((row.option, row.ini, row.project, row.experiment, row.user))

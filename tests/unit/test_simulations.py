@@ -15,7 +15,7 @@ import pytest
 
 from pytest_aecbench.reports.paired import MIN_TASKS, sign_flip_p
 from pytest_aecbench.reports.power import least_detectable
-from pytest_aecbench.reports.statistics import LEVEL, mean_interval
+from pytest_aecbench.reports.statistics import LEVEL, difference_interval, mean_interval
 
 PAGE = Path(__file__).parents[2] / "docs/statistics.md"
 MEANS = (0.02, 0.1, 0.3, 0.5)  # and 0.98, 0.9, 0.7, because all is symmetric
@@ -109,6 +109,18 @@ def test_simulated_intervals_hold_the_mean(
     assert coverage(kind, tasks, repetitions, mean, times=300) >= 0.93
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_of_the_difference_of_two_groups_of_tasks_hold_it(kind: str) -> None:
+    draw = random.Random(kind)
+    means, times = (0.5, 0.3), 300
+    held = 0
+    for _ in range(times):
+        one, other = (mean_interval(task_means(draw, kind, 8, 1, mean)) for mean in means)
+        found = difference_interval(one, other)
+        held += found.low <= means[0] - means[1] <= found.high
+    assert held / times >= 0.95
+
+
 def test_intervals_of_both_ends_mirror_each_other() -> None:
     draw = random.Random(1)
     for tasks in (1, 5, 14, 80):
@@ -195,7 +207,7 @@ def test_the_table_of_least_detectable_differences_is_that_of_the_page(tasks: in
 def test_the_table_of_coverage_is_that_of_the_page(kind: str, repetitions: int) -> None:
     lowest = [
         min(coverage(kind, tasks, repetitions, mean, times=1000) for mean in MEANS)
-        for tasks in (5, 8, 14, 50, 500)
+        for tasks in (5, 8, 14, 30, 50, 100, 200, 500)
     ]
     row = in_page(kind, repetitions, lowest)
     assert min(lowest) >= 0.93

@@ -18,7 +18,7 @@ from filelock import FileLock
 from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.hub import Hub
 from pytest_aecbench.host.lanes import pause
-from pytest_aecbench.host.slots import lower, slot
+from pytest_aecbench.host.slots import cores, lower, slot
 
 pytestmark = pytest.mark.usefixtures("own_machine")
 
@@ -42,6 +42,18 @@ while not log.with_name("stop").exists():
 
 def start(name: str, count: int, log: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", TAKER, name, str(count), str(log)])
+
+
+def hold() -> subprocess.Popen[bytes]:
+    """Start a process that prints a line once it has the only slot, which it keeps."""
+    script = "import time; from pytest_aecbench.host.slots import slot\nwith slot('box', 1):\n"
+    script += "    print(flush=True); time.sleep(600)"
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+
+
+def kill(holder: subprocess.Popen[bytes]) -> None:
+    holder.kill()
+    holder.communicate()
 
 
 def turns(log: Path) -> Counter[str]:
@@ -85,23 +97,19 @@ def test_there_are_never_more_than_slots_and_everybody_gets_turns(
 
 
 def test_a_slot_is_free_when_its_holder_dies(tmp_path: Path) -> None:
-    script = "import time; from pytest_aecbench.host.slots import slot\nwith slot('box', 1):\n"
-    script += "    print(flush=True); time.sleep(600)"
-    holder = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    holder = hold()
     assert holder.stdout is not None
     holder.stdout.readline()
     waiter = start("waiter", 1, tmp_path / "log")
     try:
-        time.sleep(0.2)
-        assert not turns(tmp_path / "log")
+        wait_until(lambda: any(map(_is_locked, _slot_files("*.heir"))))
+        assert not turns(tmp_path / "log"), "it waits"
         holder.kill()
         wait_until(lambda: turns(tmp_path / "log"))
     finally:
         (tmp_path / "stop").touch()
         waiter.wait(60)
-        holder.kill()
-        holder.wait()
-        holder.stdout.close()
+        kill(holder)
 
 
 def test_whoever_comes_back_at_once_does_not_overtake_those_who_wait(tmp_path: Path) -> None:
@@ -186,6 +194,41 @@ def test_a_backend_that_could_not_serve_more_gets_fewer_slots_and_slowly_all_aga
     assert usable(8) == 8
 
 
+def test_a_clock_that_is_set_back_does_not_keep_slots_lowered(clock: Clock) -> None:
+    assert lower("box", 8) == 4
+    clock.now -= 86_400
+    assert usable(8) == 4
+    clock.now += 61
+    assert usable(8) == 8
+
+
+def test_an_heir_that_has_its_slot_is_not_an_heir_any_more() -> None:
+    with slot("box", 1):
+        heir = hold()
+        wait_until(lambda: any(map(_is_locked, _slot_files("*.heir"))))
+    assert heir.stdout is not None
+    heir.stdout.readline()
+    try:
+        assert any(map(_is_locked, _slot_files("*.slot")))
+        assert not any(map(_is_locked, _slot_files("*.heir"))), "others may wait for it now"
+    finally:
+        kill(heir)
+
+
+def test_a_slot_is_taken_without_a_claim_that_stays(tmp_path: Path) -> None:
+    with slot("box", 1):
+        assert not any(map(_is_locked, _slot_files("*.heir")))
+        with pytest.raises(TimeoutError) as raised, slot("box", 1, patience_sec=0.1):
+            pass
+        assert not any(map(_is_locked, _slot_files("*.heir"))), "who gave up is not an heir"
+        assert raised.tb  # refers to the claim, which is not unlocked just because it is forgotten
+
+
+def test_a_slot_that_has_an_heir_does_not_hide_one_that_is_free() -> None:
+    with FileLock(shared_directory("slots") / "box-1.heir"), slot("box", 2, patience_sec=0):
+        assert [path.name for path in _slot_files("*.slot")] == ["box-0.slot"]
+
+
 def test_a_run_begins_with_few_slots(clock: Clock) -> None:
     assert usable(32, first=10) == 10
     clock.now += 5.1
@@ -203,6 +246,9 @@ def test_after_a_pause_a_run_begins_with_few_again(clock: Clock) -> None:
     clock.now += 500
     assert usable(32, first=10) == 32
     (limit,) = _slot_files("box.limit")
+    os.utime(limit, (clock.now - 500, clock.now - 500))
+    assert usable(32, first=10) == 32
+    assert time.time() - limit.stat().st_mtime < 60, "each use ends the pause"
     os.utime(limit, (clock.now - 601, clock.now - 601))
     assert usable(32, first=10) == 10
 
@@ -244,3 +290,16 @@ def test_lanes_wait_for_slots_in_turn() -> None:
     while hub.lanes:
         hub.step(10)
     assert (done, highest) == (6, 2)
+
+
+def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        assert cores() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
+    assert cores() == os.cpu_count()
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert cores() == 1

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.ledger.journal import Attempt
 from pytest_aecbench.plugin.standing import Standing
 
@@ -22,7 +23,8 @@ def standing(
 
 def attempt(task_id: str = "civil/task-0", ago_sec: float = 0) -> Attempt:
     started_at = datetime.now(timezone.utc) - timedelta(seconds=ago_sec)
-    return Attempt(task_id, "oracle", 1, started_at, "agent")
+    owner = Owner("host", "boot", "1", "then")
+    return Attempt(task_id, "oracle", 1, started_at, "agent", "id", "run", owner)
 
 
 def test_the_time_left_is_unknown_until_something_is_known() -> None:
@@ -102,3 +104,11 @@ def test_the_past_is_not_read_before_the_time_left_is_asked_for() -> None:
     assert asked == []
     made.line()
     assert asked == node_ids(2)[1:]
+
+
+def test_a_line_says_how_many_trials_wait_for_a_slot() -> None:
+    made = standing(3)
+    made.begin(node_ids(3)[0])
+    assert "1 running, longest " in made.line()
+    assert "waiting" not in made.line()
+    assert ", 1 of them waiting for a slot" in made.line(1)

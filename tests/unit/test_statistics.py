@@ -6,7 +6,9 @@ import math
 import operator
 import random
 import statistics as stdlib
+from dataclasses import replace
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ from pytest_aecbench.ledger.record import Cost, TaskIdentity, Timing
 from pytest_aecbench.reports.columns import bounds_text
 from pytest_aecbench.reports.results import TrialResult, final_results
 from pytest_aecbench.reports.statistics import (
+    Interval,
+    difference_interval,
     mean_interval,
     mean_interval_by_task,
     pass_at_k,
@@ -129,6 +133,38 @@ def test_the_interval_is_that_of_uniformly_drawn_weights() -> None:
     assert mean_interval(values).high == pytest.approx(upper, abs=0.006)
 
 
+def exact_tail(values: list[Fraction], point: Fraction) -> float:
+    """Return how likely a mean of different values exceeds a point if its weights are uniform."""
+    return float(
+        sum(
+            (one - point) ** (len(values) - 1) / math.prod(one - o for o in values if o != one)
+            for one in values
+            if one > point
+        )
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 20, 62, 63, 90])
+def test_of_different_values_half_of_the_level_lies_beyond_each_bound(n: int) -> None:
+    draw = random.Random(n)
+    values = [Fraction(value, 10_000) for value in draw.sample(range(1, 10_000), n)]
+    interval = mean_interval(map(float, values))
+    above = exact_tail([*values, Fraction(1)], Fraction(interval.high))
+    below = exact_tail([1 - v for v in (*values, Fraction(0))], 1 - Fraction(interval.low))
+    assert (below, above) == pytest.approx((0.025, 0.025), rel=1e-6)
+
+
+@pytest.mark.parametrize(("passed", "n"), [(1, 2), (1, 29), (5, 10), (28, 29), (81, 263)])
+def test_of_zeros_and_ones_half_of_the_level_lies_beyond_each_bound(passed: int, n: int) -> None:
+    interval = mean_interval([1.0] * passed + [0.0] * (n - passed))
+
+    def probability(counts: range, p: float) -> float:
+        return math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in counts)
+
+    assert probability(range(passed + 1), interval.high) == pytest.approx(0.025, rel=1e-6)
+    assert probability(range(passed, n + 1), interval.low) == pytest.approx(0.025, rel=1e-6)
+
+
 def test_where_all_tasks_passed_the_interval_is_not_a_point() -> None:
     assert bounds_text(mean_interval([1.0] * 14)) == "0.77 to 1.00"
     assert bounds_text(mean_interval([0.35] * 3)) == "0.10 to 0.81"
@@ -142,12 +178,23 @@ def test_one_value_has_a_wide_interval_and_no_standard_error() -> None:
 
 def test_the_standard_error_is_that_of_the_mean_over_tasks() -> None:
     assert mean_interval([0.2, 0.4, 0.6]).standard_error == pytest.approx(0.2 / math.sqrt(3))
+    assert mean_interval([0.2, 0.4]).standard_error == pytest.approx(0.1)
     assert mean_interval([0.35] * 3).standard_error == 0
 
 
 def test_an_interval_of_changes_goes_from_minus_1_to_1() -> None:
     interval = mean_interval([0.0] * 14, -1.0, 1.0)
     assert (interval.low, interval.high) == pytest.approx((-0.2316, 0.2316), abs=5e-5)
+
+
+def test_the_bounds_of_a_difference_are_those_worked_out_by_hand() -> None:
+    # Right-angled triangles: sides of 0.3 and 0.4 below, 0.08 and 0.06 above.
+    one, other = Interval(0.6, 0.3, 0.68, 4, 0.03), Interval(0.2, 0.14, 0.6, 6, 0.04)
+    found = difference_interval(one, other)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.4, -0.1, 0.5))
+    assert (found.n, found.standard_error) == (10, 0.05)
+    single = replace(other, standard_error=None)
+    assert difference_interval(one, single).standard_error is None
 
 
 def test_no_values_have_no_mean() -> None:
@@ -330,10 +377,12 @@ def test_a_task_that_lost_a_repetition_to_an_error_is_not_in_pass_at_k() -> None
             a_result(1.0, task_id="a", repetition=2),
             a_result(0.0, task_id="b", repetition=1),
             a_result(None, task_id="b", repetition=2),
+            a_result(1.0, task_id="c", repetition=1),
+            a_result(1.0, task_id="c", repetition=2),
         ]
     )
-    assert (summary.pass_at_k, summary.pass_hat_k, summary.pass_k_tasks) == (1.0, 0.0, 1)
-    assert summary.overall.mean == mean_interval([0.5, 0.0])
+    assert (summary.pass_at_k, summary.pass_hat_k, summary.pass_k_tasks) == (1.0, 0.5, 2)
+    assert summary.overall.mean == mean_interval([0.5, 0.0, 1.0])
 
 
 def test_with_one_repetition_there_is_no_pass_at_k() -> None:

@@ -35,7 +35,9 @@ def results(rewards: dict[str, list[float]], template: str = "water/weir") -> li
 @pytest.mark.parametrize(
     ("rewards", "verdict"),
     [
-        ({"easy": [1.0] * 6, "medium": [0.6, 0.5] * 3, "hard": [0.1, 0.0] * 3}, "differ"),
+        ({"easy": [1.0] * 16, "medium": [0.6, 0.5] * 8, "hard": [0.1, 0.0] * 8}, "differ"),
+        # With six tasks each, more than a quarter of all tasks of the easy level may go wrong.
+        ({"easy": [1.0] * 6, "medium": [0.8, 0.7] * 3}, "do not differ"),
         ({"easy": [1.0, 0.0] * 3, "medium": [0.9, 0.1] * 3}, "do not differ"),
         ({"easy": [1.0] * 6, "medium": [1.0] * 6, "hard": [0.0] * 6}, "do not differ"),
         ({"easy": [0.1, 0.0] * 3, "hard": [1.0] * 6}, "reversed"),
@@ -49,12 +51,16 @@ def test_levels_that_do_not_differ_are_named(rewards: dict[str, list[float]], ve
     assert found.tasks == {level: len(values) for level, values in rewards.items()}
 
 
-def test_a_difference_has_the_interval_of_two_independent_means() -> None:
-    (found,) = difficulties(results({"easy": [1.0, 0.8, 0.9], "hard": [0.2, 0.4, 0.3]}))
+def test_a_difference_has_an_interval_although_no_task_of_a_level_differs() -> None:
+    (found,) = difficulties(results({"easy": [1.0] * 6, "hard": [0.0] * 6}))
     (one,) = found.differences
-    assert one.value == pytest.approx(0.6)
-    # Variances of 0.01 over three tasks each: 1.96 * sqrt(2 * 0.01 / 3)
-    assert one.high - one.value == pytest.approx(0.16003, abs=1e-4)
+    # Of six tasks that all earn 1, Gaffke's lower bound is that of Clopper and Pearson.
+    bound = 0.025 ** (1 / 6)
+    assert (one.value, one.high) == (1.0, 1.0)
+    assert one.low == pytest.approx(1 - 2**0.5 * (1 - bound), abs=1e-6)
+    (found,) = difficulties(results({"easy": [1.0] * 6, "hard": [1.0] * 6}))
+    (one,) = found.differences
+    assert (one.low, one.high) == pytest.approx((bound - 1, 1 - bound), abs=1e-6)
 
 
 def test_trials_of_one_task_count_as_one_and_other_tasks_do_not() -> None:

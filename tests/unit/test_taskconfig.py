@@ -147,6 +147,7 @@ def test_an_empty_file_has_the_documented_defaults() -> None:
         "cpus": None,
         "memory_mb": None,
         "storage_mb": None,
+        "gpus": 0,
         "allow_internet": True,
         "network_mode": None,
         "os": "linux",
@@ -398,8 +399,8 @@ def test_all_problems_are_told_at_once() -> None:
             r"agent.'a\nb': unknown key; use one of 'timeout_sec', 'user'",
         ),
         (
-            "[environment]\ngpus = 2",
-            "environment.gpus: 2 has no effect; the task runs without it",
+            "[environment]\ntpu = 2",
+            "environment.tpu: 2 has no effect; the task runs without it",
         ),
         (
             'artifacts = ["/app/x"]',

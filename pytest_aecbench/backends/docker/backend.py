@@ -20,6 +20,7 @@ from pytest_aecbench.backends import (
     BackendExecutionResult,
     CollectedArtifacts,
     Limits,
+    Mount,
     TrialHandle,
 )
 from pytest_aecbench.backends.docker.build import Builder
@@ -33,10 +34,12 @@ from pytest_aecbench.backends.docker.compose_file import MAIN
 from pytest_aecbench.backends.docker.container import ROOT, Container
 from pytest_aecbench.backends.docker.create import ContainerSpec, Starter, fill
 from pytest_aecbench.backends.docker.engine import (
+    NO_GPUS,
     can_limit_storage,
     check,
     check_room,
     connect,
+    offers_gpus,
     summary,
     translated,
 )
@@ -48,7 +51,7 @@ from pytest_aecbench.backends.docker.reap import (
     remove,
     remove_project,
 )
-from pytest_aecbench.backends.shared.launch import check_workspace, missing_image
+from pytest_aecbench.backends.shared.launch import check_workspace, launch_rebuilt, missing_image
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import (
@@ -62,7 +65,7 @@ from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import LABEL_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pytest_aecbench.settings.model import Settings
 
@@ -94,6 +97,7 @@ class DockerBackend:
 
     name = "docker"
     thread_safe = True
+    takes_mounts = True
     starts_ahead = True  # an idle container costs next to nothing
 
     def __init__(
@@ -103,13 +107,17 @@ class DockerBackend:
         keep_all: bool = False,
         force_build: bool = False,
         run_id: str = "",
+        mounts: Sequence[Mount] = (),
     ) -> None:
         all_labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
+        self._run_id = run_id
+        self.left_alone: list[str] = []  # by the last ``reap``
         self._keep_all = keep_all
-        self._starter = Starter(lambda: self._api, all_labels)
+        self._starter = Starter(lambda: self._api, all_labels, tuple(mounts))
         self._builder = Builder(lambda: self._api, force=force_build, run_id=run_id)
         self._images: dict[str, Any] = {}
         self._composed: dict[str, ComposedImage] = {}
+        self._sources: dict[str, Path] = {}  # the tasks of images
         self._sandboxes: Sandboxes[_Sandbox] = Sandboxes(self.name, shown=12)
         self._kept: set[str] = set()
         self._unremoved: dict[str, bool] = {}  # names, and whether each is a compose project
@@ -126,6 +134,7 @@ class DockerBackend:
             keep_all=settings.keep == "all",
             force_build=settings.force_build,
             run_id=settings.run_id,
+            mounts=settings.mounts,
         )
 
     @cached_property
@@ -160,9 +169,15 @@ class DockerBackend:
                     raise TaskError(f"{path}: needs compose; {INSTALL}")
                 return
 
+    def refuse_gpus(self) -> str | None:
+        """Return why the engine gives containers no GPUs, or None."""
+        return None if offers_gpus(self._starter.info) else NO_GPUS
+
     def build_environment(self, *, task_dir: Path) -> str:
         """Build the image of the task's ``environment`` directory, unless it exists."""
-        return self._with_room(partial(self._build, task_dir))
+        image_ref = self._with_room(partial(self._build, task_dir))
+        self._sources[image_ref] = task_dir
+        return image_ref
 
     def _build(self, task_dir: Path) -> str:
         if not compose_file(task_dir).exists():
@@ -182,8 +197,13 @@ class DockerBackend:
         """Start a container; copy the contents of ``workspace_dir`` to its working directory."""
         check_workspace(self.name, workspace_dir)
         self._await_room()
-        launch = partial(self._launch, image_ref, workspace_dir, limits or Limits())
-        return self._with_room(launch)
+
+        def launch(ref: str) -> TrialHandle:
+            return self._with_room(partial(self._launch, ref, workspace_dir, limits or Limits()))
+
+        task_dir = self._sources.get(image_ref)
+        rebuild = partial(self.build_environment, task_dir=task_dir) if task_dir else None
+        return launch_rebuilt(image_ref, launch, rebuild)
 
     def _await_room(self) -> None:
         """Wait for containers that are being removed, if the disk is full.
@@ -222,7 +242,7 @@ class DockerBackend:
         spec = ContainerSpec(name, workspace_dir.parent.name, workdir, limits)
         try:
             if composed:
-                container_id = self._starter.start_services(spec, composed, home)
+                container_id = self._start_services(spec, composed, home)
             else:
                 container_id = self._starter.create(spec, image_ref)
             if ready:
@@ -244,6 +264,14 @@ class DockerBackend:
             self._sandboxes[container_id] = sandbox
         return TrialHandle(self.name, container_id)
 
+    def _start_services(self, spec: ContainerSpec, composed: ComposedImage, home: Path) -> str:
+        try:
+            return self._starter.start_services(spec, composed, home)
+        except LaunchError:
+            for image in composed.images.values():  # the compose command says it in many ways
+                self._inspect(image)
+            raise
+
     def _composed_main(self, composed: ComposedImage) -> tuple[str, PurePosixPath]:
         """Return the user and working directory of the service that the agent works in."""
         user, workdir = self._image(composed.images[MAIN])
@@ -255,14 +283,17 @@ class DockerBackend:
         if image_ref in self._builder.seen:  # saves a call to the engine
             self._images[image_ref] = self._builder.seen.pop(image_ref)
         if image_ref not in self._images:
-            with translated(LaunchError, f"looking for {image_ref}"):
-                try:
-                    self._images[image_ref] = self._api.inspect_image(image_ref)["Config"] or {}
-                except ImageNotFound:
-                    raise missing_image(self.name, image_ref) from None
+            self._images[image_ref] = self._inspect(image_ref)["Config"] or {}
         config = self._images[image_ref]
         workdir = PurePosixPath(config.get("WorkingDir") or "/")
         return config.get("User") or "", workdir if len(workdir.parts) > 1 else WORKSPACE
+
+    def _inspect(self, image_ref: str) -> Any:
+        with translated(LaunchError, f"looking for {image_ref}"):
+            try:
+                return self._api.inspect_image(image_ref)
+            except ImageNotFound:
+                raise missing_image(self.name, image_ref) from None
 
     def execute_trial(
         self, *, handle: TrialHandle, request: BackendExecutionRequest
@@ -388,4 +419,7 @@ class DockerBackend:
         """Remove the containers and files that dead runs left; return the containers' names."""
         for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
-        return reap(self._api, self._impatient, dry_run=dry_run)
+        removed, self.left_alone = reap(
+            self._api, self._impatient, dry_run=dry_run, run_id=self._run_id
+        )
+        return removed

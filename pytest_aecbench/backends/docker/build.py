@@ -44,6 +44,12 @@ _BUILDKIT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 
+# How buildx ends without a connection to the engine.
+_LOST = re.compile(
+    r"^ERROR: .*\b(?:Unavailable|Canceled|error reading from server|transport is closing"
+    r"|connection (?:refused|reset)|Cannot connect to the Docker daemon)\b"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -291,7 +297,9 @@ class _Build:
             ) from None
         self._output.append(done.stdout.decode(errors="replace"))
         if done.returncode != 0:
-            raise self._failed(f"docker buildx ended with exit code {done.returncode}")
+            last = self._output[-1].rstrip().rpartition("\n")[2]
+            reason = f"docker buildx ended with exit code {done.returncode}"
+            raise self._failed(reason, lost=bool(_LOST.search(last)))
 
 
 def slug(name: str) -> str:

@@ -10,8 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.backends.docker.build import Recipe
+from pytest_aecbench.backends.docker.compose_shape import check_shape
 from pytest_aecbench.backends.docker.scripts import KEEP_ALIVE
 from pytest_aecbench.errors import BuildError
+from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,16 +39,22 @@ class Composition:
 
     @classmethod
     def read(cls, path: Path, model: Mapping[str, Any]) -> Composition:
-        """Return the resolved file at ``path``; raise BuildError for a forbidden key."""
+        """Return the resolved file at ``path``; raise BuildError if a trial cannot have it."""
+        try:
+            check_shape(model)
+        except ValueError as error:
+            raise BuildError(f"{path}: {printable(error)}") from None
         rest = {key: value for key, value in model.items() if key not in ("name", "version")}
-        services = {name: dict(one or {}) for name, one in rest.pop("services", {}).items()}
+        services = {
+            name: dict(one or {}) for name, one in (rest.pop("services", None) or {}).items()
+        }
         services.setdefault(MAIN, {})
         made = cls(path, services, rest)
         made._check()
         return made
 
     def _refuse(self, where: str, what: str) -> BuildError:
-        return BuildError(f"{self.path}: {where}: {what}")
+        return BuildError(f"{self.path}: {printable(where)}: {what}")
 
     def _check(self) -> None:
         for name, service in self.services.items():
@@ -58,6 +66,10 @@ class Composition:
                 value = str(service.get(key, ""))
                 if value == "host" or value.startswith("container:"):
                     raise self._refuse(f"{where}.{key}", f"{value!r} {_HOST}")
+            cpus = _limits(service).get("cpus")
+            if not _is_number(cpus):
+                at = f"{where}.deploy.resources.limits.cpus"
+                raise self._refuse(at, f"{cpus!r} is not a number; write one, such as 0.5")
             for mounted in _bind_mounts(service):
                 self._check_source(f"{where}.volumes", mounted)
         for kind in ("networks", "volumes", "configs", "secrets"):
@@ -85,13 +97,13 @@ class Composition:
             valid = ", ".join(map(repr, sorted(_BUILD_KEYS)))
             raise self._refuse(f"{where}.{unknown[0]}", f"is not supported; use {valid}")
         context = Path(build["context"])
-        if not context.is_dir():
-            raise self._refuse(f"{where}.context", f"{str(context)!r} is not a directory")
+        if not os.path.isdir(context):  # noqa: PTH112  (it takes names of any length)
+            raise self._refuse(f"{where}.context", f"{str(context)!r} is not a directory; name one")
         return Recipe(
             context,
             task if name == MAIN else f"{task}-{name.lower()}",
             timeout_sec,
-            os.path.relpath(context / build.get("dockerfile", "Dockerfile"), context),
+            os.path.relpath(context / (build.get("dockerfile") or "Dockerfile"), context),
             {key: str(value).replace("$$", "$") for key, value in _args(build).items()},
             build.get("target"),
             service.get("platform"),
@@ -144,25 +156,29 @@ def _for_one_trial(service: dict[str, Any]) -> dict[str, Any]:
         if isinstance(networks, list):
             networks = dict.fromkeys(networks)
         for name, entry in networks.items():
-            aliases = [*(entry or {}).get("aliases", ()), alias]
+            aliases = [*((entry or {}).get("aliases") or ()), alias]
             networks[name] = {**(entry or {}), "aliases": aliases}
         service["networks"] = networks
     # Old and new compose commands both support these keys, but not the ones below "deploy".
-    limits = ((service.get("deploy") or {}).get("resources") or {}).pop("limits", None) or {}
+    limits = _limits(service)
+    ((service.get("deploy") or {}).get("resources") or {}).pop("limits", None)
     for theirs, ours in (("cpus", "cpus"), ("memory", "mem_limit"), ("pids", "pids_limit")):
-        if theirs in limits:
+        if limits.get(theirs) is not None:
             service.setdefault(ours, float(limits[theirs]) if ours == "cpus" else limits[theirs])
     service["volumes"] = [_read_only(volume) for volume in service.get("volumes") or ()]
     return service
+
+
+def _limits(service: Mapping[str, Any]) -> Mapping[str, Any]:
+    return ((service.get("deploy") or {}).get("resources") or {}).get("limits") or {}
 
 
 def _keep_alive(main: dict[str, Any], options: Mapping[str, Any]) -> None:
     for key in ("restart", "tty"):
         main.pop(key, None)
     main.setdefault("healthcheck", {"disable": True})
-    main["volumes"] = [
-        volume for volume in main["volumes"] if not _is_ours(PurePosixPath(_target(volume)))
-    ]
+    own = [volume for volume in main["volumes"] if not _is_ours(PurePosixPath(_target(volume)))]
+    options = {**options, "volumes": [*own, *options.get("volumes", ())]}
     main.update(
         entrypoint=["bash"],
         command=["-c", KEEP_ALIVE],
@@ -171,6 +187,14 @@ def _keep_alive(main: dict[str, Any], options: Mapping[str, Any]) -> None:
         logging={"driver": "none"},
         **options,
     )
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(0 if value is None else value)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_ours(target: PurePosixPath) -> bool:
@@ -182,7 +206,7 @@ def _bind_mounts(service: Mapping[str, Any]) -> Iterator[str]:
         target = PurePosixPath(_target(volume))
         source = _read_only(volume)
         if isinstance(source, dict) and source.get("type") == "bind" and not _is_ours(target):
-            yield str(source["source"]).replace("$$", "$")
+            yield (source.get("source") or "").replace("$$", "$")
 
 
 def _target(volume: str | Mapping[str, Any]) -> str:

@@ -112,7 +112,11 @@ class Container:
     _is_stopped: bool = False
     _oom_kills: int = 0
     _requests: set[str] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    # Those without a process yet that bears their mark: one that is being started would be killed
+    # with another request's processes, so killing and starting take turns.
+    _starting: set[str] = field(default_factory=set)
+    _killing: int = 0
+    _turn: threading.Condition = field(default_factory=threading.Condition)
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run one command to completion."""
@@ -207,6 +211,7 @@ class Container:
             sent = archive if targets else None
             self._send(running, steps, cwd, command, targets or [], sent)
             self._await(running, "started")
+            self._has_started(mark)
             self.ready = True
             return self._follow(running, request.timeout_sec, mark)
 
@@ -215,13 +220,21 @@ class Container:
 
     @contextmanager
     def _counted(self, mark: str) -> Iterator[None]:
-        with self._lock:
+        with self._turn:
+            self._turn.wait_for(lambda: not self._killing, _PREPARE_SEC)
             self._requests.add(mark)
+            self._starting.add(mark)
         try:
             yield
         finally:
-            with self._lock:
+            self._has_started(mark)
+            with self._turn:
                 self._requests.discard(mark)
+
+    def _has_started(self, mark: str) -> None:
+        with self._turn:
+            self._starting.discard(mark)
+            self._turn.notify_all()
 
     @contextmanager
     def _opened(
@@ -365,10 +378,17 @@ class Container:
 
     def _kill_newer(self, start_time: str, mark: str) -> None:
         """Kill the processes that a request started; restart the container if that fails."""
-        with self._lock:
+        with self._turn:
+            self._turn.wait_for(lambda: not self._starting, _TOOL_SEC)
             others = sorted(self._requests - {mark})
-        if self._ask(KILL_NEWER, start_time, *others) is None:
-            self._restart()
+            self._killing += 1
+        try:
+            if self._ask(KILL_NEWER, start_time, *others) is None:
+                self._restart()
+        finally:
+            with self._turn:
+                self._killing -= 1
+                self._turn.notify_all()
 
     def _ask(self, script: str, *arguments: str) -> list[str] | None:
         """Return the words that a script prints as root; None if it takes too long."""

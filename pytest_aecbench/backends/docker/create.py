@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from docker.errors import APIError
-from docker.types import LogConfig
+from docker.errors import APIError, ImageNotFound
+from docker.types import DeviceRequest, LogConfig
+from docker.types import Mount as Bind
 
 from pytest_aecbench.backends.docker.compose_file import MAIN
 from pytest_aecbench.backends.docker.engine import can_limit_storage, translated
+from pytest_aecbench.backends.docker.kill import LIFETIME_LABEL
 from pytest_aecbench.backends.docker.reap import PROJECT_LABEL, containers_of
 from pytest_aecbench.backends.docker.scripts import KEEP_ALIVE
 from pytest_aecbench.backends.shared.archives import ArchiveWriter
+from pytest_aecbench.backends.shared.launch import missing_image
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import LaunchError, TransferError
-from pytest_aecbench.host.owner import EXPIRES_LABEL, LABEL_PREFIX, Owner
+from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from pytest_aecbench.backends import Limits
+    from pytest_aecbench.backends import Limits, Mount
     from pytest_aecbench.backends.docker.compose import ComposedImage
 
 __all__ = ["ContainerSpec", "Starter", "fill"]
 
 _PIDS = 2048
-_EXPIRY_MARGIN_SEC = 600
+_LIFETIME_MARGIN_SEC = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,20 @@ class ContainerSpec:
 
 
 class Starter:
-    """Creates containers with ``labels``; ``limits_storage`` says whether the engine can."""
+    """Creates containers with ``labels`` and ``mounts``.
 
-    def __init__(self, api: Callable[[], Any], labels: Mapping[str, str]) -> None:
+    ``limits_storage`` says whether the engine can.
+    """
+
+    def __init__(
+        self,
+        api: Callable[[], Any],
+        labels: Mapping[str, str],
+        mounts: tuple[Mount, ...] = (),
+    ) -> None:
         self._api = api
         self._labels = labels
+        self._mounts = mounts
         self.limits_storage = True
 
     @cached_property
@@ -73,6 +84,13 @@ class Starter:
             options["mem_limit"] = options["memswap_limit"] = limits.memory_mb * 1024**2
         if limits.storage_mb is not None and self.limits_storage:
             options["storage_opt"] = {"size": f"{limits.storage_mb}M"}
+        if limits.gpus:
+            options["device_requests"] = [DeviceRequest(count=limits.gpus, capabilities=[["gpu"]])]
+        if self._mounts:
+            options["mounts"] = [
+                Bind(one.target, str(one.source), "bind", read_only=not one.writable)
+                for one in self._mounts
+            ]
         with translated(LaunchError, f"creating a container of {image_ref}"):
             try:
                 created = api.create_container(
@@ -87,6 +105,8 @@ class Starter:
                     healthcheck={"test": ["NONE"]},
                     host_config=api.create_host_config(**options),
                 )
+            except ImageNotFound:
+                raise missing_image("docker", image_ref) from None
             except APIError as error:
                 if "storage_opt" not in options or "storage-opt" not in str(error.explanation):
                     raise
@@ -111,6 +131,18 @@ class Starter:
             self.limits_storage = can_limit_storage(self.info) is True
             if self.limits_storage:
                 options["storage_opt"] = {"size": f"{limits.storage_mb}M"}
+        if limits.gpus:
+            devices = [{"count": limits.gpus, "capabilities": ["gpu"]}]
+            options["deploy"] = {"resources": {"reservations": {"devices": devices}}}
+        options["volumes"] = [
+            {
+                "type": "bind",
+                "source": str(one.source),
+                "target": one.target,
+                "read_only": not one.writable,
+            }
+            for one in self._mounts
+        ]
         labels = {**self._labels_of(spec), PROJECT_LABEL: spec.name}
         composed.start(spec.name, home, labels, options, network=limits.network)
         for found in containers_of(self._api(), spec.name):
@@ -124,8 +156,7 @@ class Starter:
     def _labels_of(self, spec: ContainerSpec) -> dict[str, str]:
         labels = {**self._labels, **Owner.current().labels(), f"{LABEL_PREFIX}trial": spec.trial}
         if spec.limits.lifetime_sec is not None:
-            expires = time.time() + spec.limits.lifetime_sec + _EXPIRY_MARGIN_SEC
-            labels[EXPIRES_LABEL] = str(int(expires))
+            labels[LIFETIME_LABEL] = str(int(spec.limits.lifetime_sec + _LIFETIME_MARGIN_SEC))
         return labels
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 __all__ = [
+    "NO_GPUS",
     "TROUBLE",
     "answers",
     "can_limit_storage",
@@ -36,11 +37,13 @@ __all__ = [
     "connect",
     "is_gone",
     "is_lost",
+    "offers_gpus",
     "summary",
     "translated",
 ]
 
 # Engine 20.10, the oldest that the tests run on.
+NO_GPUS = "this engine has none; install the NVIDIA Container Toolkit, or use another machine"
 _OLDEST_API = (1, 41)
 _LEAST_FREE = 1024**3
 _TIMEOUT_SEC = 120
@@ -127,6 +130,12 @@ def can_limit_storage(info: Mapping[str, Any]) -> bool | None:
     if kind != "xfs":
         return None  # the engine's files are on another machine
     return bool({"pquota", "prjquota"} & set(options.split(",")))
+
+
+def offers_gpus(info: Mapping[str, Any]) -> bool:
+    """Return whether the engine knows how to give containers GPUs."""
+    devices = (str(one.get("ID", "")) for one in info.get("DiscoveredDevices") or ())
+    return "nvidia" in (info.get("Runtimes") or {}) or any("gpu" in device for device in devices)
 
 
 @contextmanager

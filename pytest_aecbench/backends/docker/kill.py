@@ -14,14 +14,16 @@ from requests.exceptions import ConnectionError as RequestConnectionError
 from requests.exceptions import ReadTimeout
 
 from pytest_aecbench.backends.docker.engine import TROUBLE
-from pytest_aecbench.host.owner import Owner
+from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["IMPATIENCE_SEC", "insist"]
+__all__ = ["IMPATIENCE_SEC", "LIFETIME_LABEL", "insist"]
 
 IMPATIENCE_SEC = 10
+# How many seconds after its creation a container is needed no longer, by the engine's clock.
+LIFETIME_LABEL = f"{LABEL_PREFIX}lifetime"
 _HELPER_SEC = 60
 # Kills the processes whose control group is that of a container ($1); builtins only.
 _SCRIPT = r"""
@@ -67,7 +69,7 @@ def _kill_from_outside(api: Any, container: str) -> None:
             ["-c", _SCRIPT, "bash", found["Id"]],
             entrypoint=["bash"],
             user="0",
-            labels=Owner.current().labels(),
+            labels={**Owner.current().labels(), LIFETIME_LABEL: str(10 * _HELPER_SEC)},
             host_config=options,
         )["Id"]
         try:

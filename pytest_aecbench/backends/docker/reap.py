@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import time
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from docker.errors import APIError, NotFound
 
 from pytest_aecbench.backends.docker.engine import translated
-from pytest_aecbench.backends.docker.kill import insist
+from pytest_aecbench.backends.docker.kill import LIFETIME_LABEL, insist
 from pytest_aecbench.errors import BackendError
-from pytest_aecbench.host.owner import LABEL_PREFIX, is_abandoned
+from pytest_aecbench.host.owner import LABEL_PREFIX, PID_LABEL, is_abandoned, is_out_of_sight
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 __all__ = [
     "KEPT_PREFIX",
     "PROJECT_LABEL",
+    "Reaped",
     "containers_of",
     "reap",
     "remove",
@@ -31,37 +35,79 @@ KEPT_PREFIX = "aecbench-kept-"
 _RELEASE_SEC = 10.0
 
 
-def reap(api: Any, impatient: Any, *, dry_run: bool) -> list[str]:
-    """Remove every container, network and volume of ours whose owner is dead; return the names.
+class Reaped(NamedTuple):
+    """The names of what was removed, and of what has an owner that cannot be proved dead."""
+
+    removed: list[str]
+    left_alone: list[str]
+
+
+def reap(api: Any, impatient: Any, *, dry_run: bool, run_id: str = "") -> Reaped:
+    """Remove every container, network and volume of ours whose owner is dead, this run's first.
 
     Raises:
         BackendError: some cannot be removed; the others are.
 
     """
-    label = f"{LABEL_PREFIX}pid"
     with translated(BackendError, "listing containers"):
-        containers = api.containers(all=True, filters={"label": label})
-    reaped, kept, failures = [], set(), []
+        containers = api.containers(all=True, filters={"label": PID_LABEL})
+    found, kept, failures, clock = Reaped([], []), set(), [], _Clock(api)
+    containers.sort(key=lambda one: one["Labels"].get(f"{LABEL_PREFIX}run") != run_id)
     for container in containers:
         name = (container["Names"] or [container["Id"][:12]])[0].lstrip("/")
+        labels = container["Labels"]
         if name.startswith(KEPT_PREFIX):
-            kept.add(container["Labels"].get(PROJECT_LABEL))
-        elif is_abandoned(container["Labels"]):
+            kept.add(labels.get(PROJECT_LABEL))
+        elif clock.is_abandoned(labels, container["Created"]):
             try:
                 if not dry_run:
                     remove(api, impatient, container["Id"])
-                reaped.append(name)
+                found.removed.append(name)
             except BackendError as error:
                 failures.append(str(error))
-    for name, labels, drop in _networks_and_volumes(api, label):
-        if not is_abandoned(labels) or labels[PROJECT_LABEL] in kept:
+        elif is_out_of_sight(labels):
+            found.left_alone.append(name)
+    for one, drop in _networks_and_volumes(api, PID_LABEL):
+        name, labels = one["Name"], one["Labels"]
+        created = _seconds(one.get("Created") or one.get("CreatedAt"))
+        if not clock.is_abandoned(labels, created) or labels[PROJECT_LABEL] in kept:
             continue
         # What a container uses that was made since the list was read is left to the next time.
         if dry_run or _is_dropped(name, drop):
-            reaped.append(name)
+            found.removed.append(name)
     if failures:
         raise BackendError("; ".join(failures))
-    return sorted(reaped)
+    return Reaped(sorted(found.removed), sorted(found.left_alone))
+
+
+class _Clock:
+    """The engine's clock, by which resources grow old; those of its clients may differ."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+
+    @cached_property
+    def _now(self) -> float | None:
+        with translated(BackendError, "the engine"):
+            return _seconds(self._api.info().get("SystemTime"))
+
+    def is_abandoned(self, labels: Mapping[str, str], created: float | None) -> bool:
+        """Return whether the owner of a resource is known dead, or its lifetime is over."""
+        lifetime = labels.get(LIFETIME_LABEL, "")
+        if not is_out_of_sight(labels) or created is None or not lifetime.isdecimal():
+            return is_abandoned(labels)
+        is_overdue = self._now is not None and self._now - created > int(lifetime)
+        return is_abandoned(labels, is_overdue=is_overdue)
+
+
+def _seconds(moment: str | None) -> float | None:
+    """Return the seconds since 1970 of a moment as the engine writes it, if it can be read."""
+    # Nanoseconds are more than Python reads; whole seconds are enough here.
+    text = re.sub(r"\.[0-9]+", "", moment or "").replace("Z", "+00:00")
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
 
 
 def containers_of(api: Any, project: str) -> list[dict[str, Any]]:
@@ -75,20 +121,20 @@ def remove_project(api: Any, impatient: Any, project: str) -> None:
     """Remove a trial's services with their networks and volumes."""
     for container in containers_of(api, project):
         remove(api, impatient, container["Id"])
-    for name, _, drop in _networks_and_volumes(api, f"{PROJECT_LABEL}={project}"):
-        if not _is_dropped(name, drop):
-            raise BackendError(f"docker: removing {name}: it is still in use")
+    for one, drop in _networks_and_volumes(api, f"{PROJECT_LABEL}={project}"):
+        if not _is_dropped(one["Name"], drop):
+            raise BackendError(f"docker: removing {one['Name']}: it is still in use")
 
 
 def _networks_and_volumes(
     api: Any, label: str
-) -> list[tuple[str, dict[str, str], Callable[[str], None]]]:
+) -> list[tuple[dict[str, Any], Callable[[str], None]]]:
     with translated(BackendError, "listing networks and volumes"):
         networks = api.networks(filters={"label": label})
         volumes = api.volumes(filters={"label": label})["Volumes"] or []
     return [
-        *((one["Name"], one["Labels"], api.remove_network) for one in networks),
-        *((one["Name"], one["Labels"], api.remove_volume) for one in volumes),
+        *((one, api.remove_network) for one in networks),
+        *((one, api.remove_volume) for one in volumes),
     ]
 
 

@@ -16,6 +16,7 @@ from pytest_aecbench.backends import (
     BackendExecutionResult,
     CollectedArtifacts,
     Limits,
+    Mount,
     TrialHandle,
 )
 from pytest_aecbench.backends.local.image import UnbuiltImage
@@ -32,7 +33,7 @@ from pytest_aecbench.backends.shared.launch import check_workspace, missing_imag
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
-from pytest_aecbench.host.homes import abandoned_homes, keep, remove_tree
+from pytest_aecbench.host.homes import find_homes, keep, remove_tree
 from pytest_aecbench.host.repositories import repositories
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
@@ -64,9 +65,14 @@ class LocalBackend:
 
     name = "local"
     thread_safe = True
+    takes_mounts = True
 
     def __init__(
-        self, mode: Mode = "auto", hidden: Sequence[Path] = (), shown: Sequence[Path] = ()
+        self,
+        mode: Mode = "auto",
+        hidden: Sequence[Path] = (),
+        shown: Sequence[Path] = (),
+        mounts: Sequence[Mount] = (),
     ) -> None:
         if mode not in get_args(Mode):
             valid = ", ".join(map(repr, sorted(get_args(Mode))))
@@ -74,6 +80,7 @@ class LocalBackend:
         self._asked: Mode = mode
         self._hidden = _with_repositories(hidden)
         self._shown = tuple(shown)
+        self._mounts = tuple(mounts)
         self._views: dict[frozenset[Path], View] = {}
         self._launcher = Launcher()
         self._images: dict[str, UnbuiltImage] = {}
@@ -81,6 +88,7 @@ class LocalBackend:
         self._last: dict[str, BackendExecutionRequest] = {}  # the last request of each sandbox
         self._kept: set[str] = set()
         self._lock = threading.Lock()
+        self.left_alone: list[str] = []  # by the last ``reap``
 
     @classmethod
     def from_settings(cls, settings: Settings) -> LocalBackend:
@@ -88,7 +96,8 @@ class LocalBackend:
         hidden = [settings.root, settings.tasks_root, settings.ledger_root, settings.jobs_root]
         hidden += [settings.datasets_root, settings.templates_root, settings.seeds_root]
         hidden += [settings.feedback_root, *filter(None, [settings.cache_calls])]
-        return cls(cast("Mode", settings.local_mode), hidden, settings.local_show)
+        mode = cast("Mode", settings.local_mode)
+        return cls(mode, hidden, settings.local_show, settings.mounts)
 
     @property
     def mode(self) -> Literal["namespaces", "rewriting"]:
@@ -116,6 +125,14 @@ class LocalBackend:
             raise SettingsError(
                 f"local: mode 'namespaces' is not available here ({why}); use 'auto' or 'rewriting'"
             )
+
+        for mount in self._mounts:
+            if self.mode != "namespaces":
+                raise SettingsError("--aec-mount: needs namespaces on local; use docker")
+            if not mount.source.is_dir():
+                raise SettingsError(
+                    f"--aec-mount: {str(mount.source)!r} is a file; local mounts directories only"
+                )
 
     def build_environment(self, *, task_dir: Path) -> str:
         """Read the task's Dockerfile, if it has one; nothing is built."""
@@ -189,6 +206,7 @@ class LocalBackend:
             self._view(image.private),
             self._launcher,
             network=limits.network,
+            mounts=self._mounts,
         )
 
     def _view(self, private: Iterable[Path] = ()) -> View:
@@ -226,7 +244,8 @@ class LocalBackend:
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
         """Return the sandbox's own directories, without entries that are unsafe to read."""
         sandbox, _, workspace_dir = self._running[handle.handle_id]
-        logs = sandbox.layout.home / "logs"
+        sandbox.check_directories()
+        logs = sandbox.layout.logs
         skipped = [f"workspace/{what}" for what in tidy(sandbox.layout.workspace)]
         skipped += [f"logs/{what}" for what in tidy(logs)]
         return CollectedArtifacts(workspace_dir, logs, tuple(skipped))
@@ -259,7 +278,9 @@ class LocalBackend:
         running = self._running.get(handle.handle_id)
         if running is not None:
             running.sandbox.close()
-            if handle.handle_id not in self._kept:
+            if handle.handle_id in self._kept:
+                running.sandbox.layout.held.release()
+            else:
                 running.sandbox.layout.remove()
             self._running.pop(handle.handle_id, None)
             self._last.pop(handle.handle_id, None)
@@ -274,11 +295,12 @@ class LocalBackend:
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the sandboxes of dead runs with all their processes; return their names."""
-        homes = abandoned_homes(self.name)
-        for home in [] if dry_run else homes:
+        homes = find_homes(self.name)
+        self.left_alone = [home.name for home in homes.out_of_sight]
+        for home in [] if dry_run else homes.abandoned:
             kill_marked(home.name)
             remove_tree(home)
-        return [home.name for home in homes]
+        return [home.name for home in homes.abandoned]
 
 
 def _with_repositories(paths: Iterable[Path]) -> tuple[Path, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -11,6 +12,29 @@ from pytest_aecbench.host.homes import make_home, remove_tree
 __all__ = ["Layout"]
 
 
+class HeldDirectories:
+    """Directories held open, so that one that replaces them does not get their number."""
+
+    def __init__(self, *paths: Path) -> None:
+        self._held = {path: os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in paths}
+
+    def removed(self) -> list[Path]:
+        """Return those that are not there any more, also if others are in their place."""
+        return [path for path, held in self._held.items() if not _is_at(path, held)]
+
+    def release(self) -> None:
+        """Hold them no longer."""
+        while self._held:
+            os.close(self._held.popitem()[1])
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """One sandbox's directories; ``home`` contains all of them except its workspace."""
@@ -18,6 +42,7 @@ class Layout:
     home: Path
     workspace: Path
     workdir: PurePosixPath
+    held: HeldDirectories
 
     @classmethod
     def make(cls, workspace: Path, workdir: PurePosixPath) -> Layout:
@@ -26,7 +51,7 @@ class Layout:
         for name in ("logs", "logs/agent", "logs/verifier", "solution", "tests"):
             (home / name).mkdir()
             (home / name).chmod(0o777)  # a command may run as any user
-        return cls(home, workspace, workdir)
+        return cls(home, workspace, workdir, HeldDirectories(workspace, home / "logs"))
 
     @property
     def directories(self) -> dict[PurePosixPath, Path]:
@@ -36,6 +61,11 @@ class Layout:
         if not any(self.workdir.is_relative_to(root) for root in ROOTS):
             found[self.workdir] = self.workspace
         return found
+
+    @property
+    def logs(self) -> Path:
+        """The host's directory for ``/logs``."""
+        return self.home / "logs"
 
     def locate(self, path: str) -> tuple[Path, tuple[str, ...]] | None:
         """Return the host's directory that contains ``path``, and the path's remaining parts."""
@@ -47,4 +77,5 @@ class Layout:
 
     def remove(self) -> None:
         """Remove the home, also a read-only one."""
+        self.held.release()
         remove_tree(self.home)

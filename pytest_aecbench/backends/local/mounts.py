@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_aecbench.backends.local.view import KERNEL, is_below, is_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_aecbench.backends import Mount
     from pytest_aecbench.backends.local.layout import Layout
     from pytest_aecbench.backends.local.view import View
 
@@ -37,7 +40,9 @@ class Mounts:
     directories, and those that it shows in them are mounted there again.
     """
 
-    def __init__(self, layout: Layout, view: View, *, overlay: bool) -> None:
+    def __init__(
+        self, layout: Layout, view: View, *, overlay: bool, given: Sequence[Mount] = ()
+    ) -> None:
         self.home = layout.home
         self.scratch = layout.home / "scratch"
         self.root = self.scratch / "root" if overlay else self.scratch
@@ -49,6 +54,8 @@ class Mounts:
         self._host = _host_mounts()
         self._view = view
         self._own = {os.path.realpath(path): place for path, place in layout.directories.items()}
+        self._own |= {os.path.realpath(one.target): one.source for one in given}
+        read_only = {os.path.realpath(one.target) for one in given if not one.writable}
 
         self.scratch.mkdir()
         if overlay:
@@ -64,7 +71,8 @@ class Mounts:
             elif shown:
                 self._bind_read_only(path, "bind" if overlay else "rbind")
         for target, source in self._own.items():
-            self._bind(source, target, "bind")
+            locked = self._locked(str(source)) if target in read_only else ""
+            self._bind(source, target, f"bind,ro{locked}" if target in read_only else "bind")
 
     def _add(self, source: object, target: str, kind: str, options: str) -> None:
         """Mount something at ``target``, a path in the sandbox."""
@@ -149,9 +157,11 @@ class Mounts:
                 self._bind_read_only(mount.path)
 
     def _bind_read_only(self, path: str, how: str = "rbind") -> None:
+        self._add(path, path, "none", f"{how},ro,nodev{self._locked(path)}")
+
+    def _locked(self, path: str) -> str:
         holders = [m for m in self._host if path == m.path or is_below(path, [m.path])]
-        locked = max(holders, key=lambda mount: len(mount.path)).locked if holders else ""
-        self._add(path, path, "none", f"{how},ro,nodev{locked}")
+        return max(holders, key=lambda mount: len(mount.path)).locked if holders else ""
 
     def _further_mounts(self) -> list[_HostMount]:
         """Return the host's mounts except its root and those that the sandbox replaces."""

@@ -32,12 +32,18 @@ from pytest_aecbench.backends.shared.paths import WORKSPACE, absolute
 from pytest_aecbench.backends.shared.placing import place
 from pytest_aecbench.backends.shared.processes import run
 from pytest_aecbench.backends.shared.shell import bash_arguments, find_tool, resolve_user, tool_env
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
+from pytest_aecbench.errors import (
+    BackendError,
+    BackendLost,
+    LaunchError,
+    SandboxGone,
+    TransferError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.backends import BackendExecutionResult, Mount
     from pytest_aecbench.backends.local.launcher import Launcher, SandboxProcess
 
 __all__ = ["Kind", "NamespaceSandbox", "probe"]
@@ -78,16 +84,17 @@ class NamespaceSandbox:
         launcher: Launcher,
         *,
         network: bool = True,
+        mounts: Sequence[Mount] = (),
     ) -> None:
         self.layout = layout
         self._kind = kind
         self._launcher = launcher
         self._commands = itertools.count(1)
-        mounts = Mounts(layout, view, overlay=kind.overlay)
+        places = Mounts(layout, view, overlay=kind.overlay, given=mounts)
         fstab, setup = layout.home / "fstab", layout.home / "setup"
-        fstab.write_text("".join(f"{line}\n" for line in mounts.fstab))
-        setup.write_text(setup_script(mounts, fstab, network=network))
-        self._mounting = mounting_script(mounts, fstab, network=network)
+        fstab.write_text("".join(f"{line}\n" for line in places.fstab))
+        setup.write_text(setup_script(places, fstab, network=network))
+        self._mounting = mounting_script(places, fstab, network=network)
         shared = {*([] if kind.user_namespace else ["user"]), *(["net"] if network else [])}
         spaces = [space for space in _NAMESPACES if space not in shared]
         argv = [_tool("unshare"), *(_NAMESPACES[space] for space in spaces), "--fork"]
@@ -114,6 +121,14 @@ class NamespaceSandbox:
         """Raise SandboxGone if its first process has ended."""
         if not self._first.is_alive(patience_sec):
             raise SandboxGone("local: the sandbox has died; its first process is gone")
+
+    def check_directories(self) -> None:
+        """Raise BackendLost if a directory was removed on the host, which no command in it can."""
+        for path in self.layout.held.removed():
+            raise BackendLost(
+                f"{path}: was removed on the host while the trial ran; "
+                "leave the files of running trials alone"
+            )
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run the command with exactly the request's environment."""

@@ -180,6 +180,9 @@ class RewritingSandbox:
     def check_alive(self) -> None:
         """Do nothing, because no process keeps this sandbox alive."""
 
+    def check_directories(self) -> None:
+        """Do nothing, because any command can remove the directories of this sandbox."""
+
     def place(self, path: str, source: Path) -> None:
         """Replace ``path`` by a rewritten copy of ``source``."""
         located = self.layout.locate(path)

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,15 +21,16 @@ from pytest_aecbench.backends import (
     TrialHandle,
 )
 from pytest_aecbench.backends.remote.box import Box
-from pytest_aecbench.backends.remote.calls import bounded, retry
+from pytest_aecbench.backends.remote.calls import Busy, Lost, bounded, retry
 from pytest_aecbench.backends.remote.environment import Environment
-from pytest_aecbench.backends.shared.launch import check_workspace
+from pytest_aecbench.backends.shared.launch import check_workspace, launch_rebuilt
 from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
-from pytest_aecbench.errors import BackendError, LaunchError
+from pytest_aecbench.errors import BackendError, BackendLost, LaunchError
 from pytest_aecbench.host import slots
 from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
-from pytest_aecbench.host.owner import EXPIRES_LABEL, LABEL_PREFIX, Owner, is_abandoned
+from pytest_aecbench.host.owner import LABEL_PREFIX, Owner, is_abandoned, is_out_of_sight
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,10 +41,14 @@ if TYPE_CHECKING:
 __all__ = ["RemoteBackend"]
 
 _TOKEN_LABEL = f"{LABEL_PREFIX}sandbox"
+_EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
+PREFLIGHT_SEC = 30.0
 _CREATE_SEC = 600.0
 _KILL_SEC = 60.0
 _LIFETIME_SEC = 3600.0
-_EXPIRY_MARGIN_SEC = 900
+# Vendors end a sandbox at the end of its lifetime by their own clock. One that lives for a day
+# longer was forgotten; no two clocks differ by as much.
+_EXPIRY_MARGIN_SEC = 86_400
 
 
 class _Sandbox(NamedTuple):
@@ -77,8 +83,10 @@ class RemoteBackend:
         self._checked = ""
         self._labels = {f"{LABEL_PREFIX}run": run_id, **(labels or {})}
         self._environments: dict[str, Environment] = {}
+        self._sources: dict[str, Path] = {}  # the tasks of images
         self._sandboxes: Sandboxes[_Sandbox] = Sandboxes(self.name)
         self._lock = threading.Lock()
+        self.left_alone: list[str] = []  # by the last ``reap``
 
     @classmethod
     def from_settings(cls, settings: Settings) -> RemoteBackend:
@@ -102,9 +110,25 @@ class RemoteBackend:
         known = self._checked or self.vendor.check()
         return f"{known}{f'; no limit on {missing}' if missing else ''}"
 
+    @property
+    def awaited(self) -> str:
+        """The call that ``preflight`` makes, and its longest duration, for people who wait."""
+        return f"asking {self.name} for the account; this takes {PREFLIGHT_SEC:.0f} s at most"
+
     def preflight(self) -> None:
-        """Raise an error if no sandbox can be rented."""
-        self._checked = retry(self.vendor.check)
+        """Raise an error if no sandbox can be rented, in a time that a person waits for."""
+        try:
+            self._checked = bounded(
+                lambda: retry(self.vendor.check, patience_sec=0.8 * PREFLIGHT_SEC),
+                PREFLIGHT_SEC,
+                self.name,
+            )
+        except (Busy, Lost) as error:
+            raise BackendLost(f"{error}; check the network, then run 'aec-bench doctor'") from None
+
+    def refuse_gpus(self) -> str | None:
+        """Return why a sandbox cannot have GPUs, or None."""
+        return self.vendor.refusal(Limits(gpus=1))
 
     def build_environment(self, *, task_dir: Path) -> str:
         """Build the image of the task's ``environment`` directory, unless it exists."""
@@ -113,6 +137,7 @@ class RemoteBackend:
         environment = replace(environment, **sizes)  # type: ignore[arg-type]
         image_ref = retry(lambda: self.vendor.build(environment))
         self._environments[image_ref] = environment
+        self._sources[image_ref] = task_dir
         return image_ref
 
     def launch_trial(
@@ -120,7 +145,12 @@ class RemoteBackend:
     ) -> TrialHandle:
         """Rent a sandbox; copy the contents of ``workspace_dir`` to its working directory."""
         check_workspace(self.name, workspace_dir)
-        limits = limits or Limits()
+        launch = partial(self._launch, workspace_dir, limits or Limits())
+        task_dir = self._sources.get(image_ref)
+        rebuild = partial(self.build_environment, task_dir=task_dir) if task_dir else None
+        return launch_rebuilt(image_ref, launch, rebuild)
+
+    def _launch(self, workspace_dir: Path, limits: Limits, image_ref: str) -> TrialHandle:
         if refusal := self.vendor.refusal(limits):
             raise LaunchError(f"{self.name}: {refusal}")
         environment = self._environments.get(image_ref)
@@ -131,7 +161,7 @@ class RemoteBackend:
             **Owner.current().labels(),
             _TOKEN_LABEL: token,
             f"{LABEL_PREFIX}trial": workspace_dir.parent.name,
-            EXPIRES_LABEL: str(int(time.time() + lifetime_sec + _EXPIRY_MARGIN_SEC)),
+            _EXPIRES_LABEL: str(int(time.time() + lifetime_sec + _EXPIRY_MARGIN_SEC)),
         }
         try:
             sandbox_id = retry(
@@ -163,7 +193,9 @@ class RemoteBackend:
     def _slow_down(self) -> None:
         """Use fewer sandboxes at once for a while, in all runs on this machine."""
         now = slots.lower(self.name, self._concurrency)
-        self._notes.append(f"{self.name}: is busy; {now} sandboxes at once for some minutes")
+        self._notes.append(
+            f"{self.name} is busy; {counted(now, 'sandbox')} at once for some minutes"
+        )
 
     def notes(self, image_ref: str) -> tuple[str, ...]:
         """Return a line for each time the vendor was too busy."""
@@ -223,9 +255,12 @@ class RemoteBackend:
         """
         for home in [] if dry_run else abandoned_homes(self.name):
             remove_tree(home)
-        left = [
-            rented.sandbox_id for rented in retry(self.vendor.rented) if is_abandoned(rented.labels)
-        ]
+        left, self.left_alone = [], []
+        for rented in retry(self.vendor.rented, patience_sec=PREFLIGHT_SEC):
+            if is_abandoned(rented.labels, is_overdue=_is_expired(rented.labels)):
+                left.append(rented.sandbox_id)
+            elif is_out_of_sight(rented.labels):
+                self.left_alone.append(rented.sandbox_id)
         failures = []
         for sandbox_id in [] if dry_run else left:
             try:
@@ -235,3 +270,8 @@ class RemoteBackend:
         if failures:
             raise BackendError("; ".join(failures))
         return sorted(left)
+
+
+def _is_expired(labels: Mapping[str, str]) -> bool:
+    expires = labels.get(_EXPIRES_LABEL, "")
+    return expires.isdecimal() and int(expires) < time.time()

@@ -17,10 +17,11 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 from pytest_aecbench.backends import BackendExecutionResult
 from pytest_aecbench.backends.remote import calls
-from pytest_aecbench.backends.remote.calls import Lost, bounded, retry
+from pytest_aecbench.backends.remote.calls import Full, Lost, bounded, retry, says_full
 from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
 from pytest_aecbench.backends.shared.archives import (
     NOT_A_DIRECTORY,
+    TOTAL_CAP,
     ArchiveWriter,
     sandbox_path,
     unpack,
@@ -47,6 +48,7 @@ __all__ = ["Box"]
 _T = TypeVar("_T")
 
 _HALF = OUTPUT_CAP // 2
+_REQUESTS = "/tmp"  # noqa: S108  (the sandbox's own)
 _SPOOL = 16 * 1024 * 1024
 _TRANSFER_SEC = 600.0
 _MARGIN_SEC = 60.0  # for the steps before and after the command itself
@@ -83,9 +85,19 @@ class Box:
 
     @contextmanager
     def _attributed(self) -> Iterator[None]:
-        """Raise BackendLost if the vendor itself does not answer, rather than the sandbox."""
+        """Raise errors that say whose fault it is: the vendor's, the sandbox's, or not known.
+
+        Raises:
+            BackendLost: the vendor itself does not answer.
+            SandboxBroken: the sandbox has filled its own disk.
+            BackendError: a disk is full that others may have filled.
+
+        """
         try:
             yield
+        except Full as error:
+            kind = SandboxBroken if self.vendor.has_own_disk else BackendError
+            raise kind(f"{self.vendor.name}: the sandbox's disk is full; {error}") from None
         except Lost as error:
             try:
                 is_running = self._is_running()
@@ -127,12 +139,14 @@ class Box:
         if answer[0] == "failed":
             raise self._refused(" ".join(answer[1:]), user)
         self._is_prepared = True
-        _, code, timed, since, *streams = answer
+        try:
+            _, code, timed, since, out_size, out, err_size, err = answer
+            sizes = int(out_size), int(err_size)
+        except ValueError:  # the script's programs are missing or false
+            raise SandboxBroken(f"{self.vendor.name}: the command's result is unreadable") from None
         self._since = self._since or since
-        stdout, stderr = (
-            self._stream(nonce, name, int(size), content)
-            for name, size, content in (("out", *streams[:2]), ("err", *streams[2:]))
-        )
+        stdout = self._stream(nonce, "out", sizes[0], out)
+        stderr = self._stream(nonce, "err", sizes[1], err)
         if request.on_output:  # all at once, because it comes with the answer
             request.on_output((stdout + stderr).encode())
         return BackendExecutionResult(
@@ -141,7 +155,7 @@ class Box:
             stderr=stderr,
             timed_out=timed == "1",
             duration_sec=time.monotonic() - started,
-            truncated=any(int(size) > OUTPUT_CAP for size in streams[::2]),
+            truncated=max(sizes) > OUTPUT_CAP,
         )
 
     def _pack(self, archive: IO[bytes], uploads: Mapping[PurePosixPath, Path]) -> None:
@@ -154,6 +168,8 @@ class Box:
     def _refused(self, reason: str, user: str) -> BackendError:
         if reason == "user":
             return BackendError(f"user: {user!r} is not known in the image")
+        if reason == "full":
+            return Full("files cannot be placed")
         return SandboxBroken(f"{self.vendor.name}: {_REASONS.get(reason, reason)}")
 
     def _ask(
@@ -183,6 +199,8 @@ class Box:
         if not self._is_running():
             raise SandboxGone(f"{self.vendor.name}: the sandbox is gone")
         shown = " ".join(said.split())[-300:]
+        if says_full(said):
+            raise Full(shown)
         raise SandboxBroken(
             f"{self.vendor.name}: the command's result is unknown; {shown or 'nothing was printed'}"
         )
@@ -241,7 +259,7 @@ class Box:
 
     def _where(self, nonce: str) -> str:
         """Return the request's directory in the sandbox, whose name does not reveal the nonce."""
-        return f"/tmp/.aecbench-{nonce[:8]}"  # noqa: S108  (the sandbox's own)
+        return f"{_REQUESTS}/.aecbench-{nonce[:8]}"
 
     def _write(self, path: str, file: IO[bytes]) -> None:
         def write() -> None:
@@ -251,7 +269,16 @@ class Box:
         self._transfer(write, "an upload")
 
     def _read(self, path: str) -> Iterable[bytes]:
-        return self._transfer(lambda: list(self.vendor.read(self.sandbox_id, path)), "a download")
+        def read() -> IO[bytes]:
+            file = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115  (closed when it is read)
+            for chunk in self.vendor.read(self.sandbox_id, path):
+                file.write(chunk)
+                if file.tell() > 2 * TOTAL_CAP:  # more than it was said to have
+                    raise SandboxBroken(f"{self.vendor.name}: {path} is too large")
+            file.seek(0)
+            return file
+
+        return _chunks(self._transfer(read, "a download"))
 
     def _transfer(self, call: Callable[[], _T], what: str) -> _T:
         return retry(
@@ -289,15 +316,26 @@ class Box:
         request = _fields(nonce, str(self.workdir))
         answer = self._ask(nonce, {"run": COLLECT.encode(), "request": request}, _TRANSFER_SEC)
         if answer[0] == "failed":
-            raise SandboxBroken(f"{self.vendor.name}: nothing can be collected; {answer[1:]}")
+            reason = " ".join(answer[1:])
+            if reason == "full":
+                raise Full("files cannot be packed")
+            raise SandboxBroken(f"{self.vendor.name}: nothing can be collected; {reason}")
         skipped = []
         for directory, content in zip((logs, workspace), answer[1:], strict=True):
             if content == "none":
                 skipped.append(f"{directory.name}/{NOT_A_DIRECTORY}")
                 continue
+            if content.isdecimal() and int(content) > TOTAL_CAP:
+                skipped.append(f"{directory.name}/ (over {TOTAL_CAP} bytes)")
+                continue
             found = unpack(self._content(nonce, f"{directory.name}.tar", content), directory)
             skipped += [f"{directory.name}/{what}" for what in found]
         return skipped
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from iter(lambda: file.read(_SPOOL), b"")
 
 
 def _answer(said: str, nonce: str) -> list[str]:

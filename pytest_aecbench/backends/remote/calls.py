@@ -13,7 +13,7 @@ from pytest_aecbench.errors import BackendError, BackendLost
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Busy", "Lost", "bounded", "retry"]
+__all__ = ["Busy", "Full", "Lost", "bounded", "retry", "says_full"]
 
 _T = TypeVar("_T")
 
@@ -32,6 +32,15 @@ class Busy(BackendLost):
 
 class Lost(BackendError):  # noqa: N818  (a state)
     """The connection failed after the call was sent, so its effect is unknown."""
+
+
+class Full(BackendError):  # noqa: N818  (a state)
+    """A sandbox's disk has no room left."""
+
+
+def says_full(message: str) -> bool:
+    """Return whether a message of a vendor or of a program means that a disk has no room left."""
+    return "no space left on device" in message.lower()
 
 
 def bounded(call: Callable[[], _T], timeout_sec: float, what: str) -> _T:

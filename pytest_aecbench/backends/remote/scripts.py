@@ -19,9 +19,10 @@ field() { IFS= read -rd '' "$1"; }
 path=$PATH
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 inline=150000
+full='No space left on device'
 
 # Prints the line that the client waits for, and stores it for a client that lost its connection.
-answer() { printf '%s\n' "$*" >.done && mv .done done && cat done; }
+answer() { { printf '%s\n' "$*" >.done && mv .done done; } 2>/dev/null; printf '%s\n' "$*"; }
 fail() { answer "$nonce" failed "$1"; exit 125; }
 
 # Prints one word per file: its content if it is small, else its size.
@@ -91,7 +92,9 @@ sweep() {
     + CLEAR
     + r"""
 for target in "${targets[@]}"; do clear "$target" 2>>placing || fail place; done
-[[ ! -s archive ]] || tar -xpf archive -C / 2>>placing || fail place
+if [[ -s archive ]] && ! said=$(LC_ALL=C tar -xpf archive -C / 2>&1); then
+  [[ $said = *"$full"* ]] && fail full || fail place
+fi
 rm -f archive
 
 environment=("PATH=$path")
@@ -160,8 +163,10 @@ for what in logs workspace; do
   rm -f "$what.tar"
   [[ -d $from ]] || { packed+=" none"; continue; }
   # Sparse, because a file of nothing but holes would fill the disk.
-  tar -cSf "$what.tar" --warning=no-file-ignored --ignore-failed-read -C "$from" . 2>packing
-  [[ -s $what.tar ]] || fail "$(tail -n 1 packing)"
+  said=$(LC_ALL=C tar -cSf "$what.tar" --warning=no-file-ignored --ignore-failed-read \
+    -C "$from" . 2>&1)
+  [[ $said != *"$full"* ]] || fail full
+  [[ -s $what.tar ]] || fail "${said##*$'\n'}"
   packed+=$(content "$what.tar")
 done
 answer "$nonce" packed$packed

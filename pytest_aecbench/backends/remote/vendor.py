@@ -24,11 +24,14 @@ class Vendor(Protocol):
     """The calls of a vendor's SDK that a backend needs.
 
     They raise our errors: ``Busy`` if the call had no effect and may be repeated, ``Lost`` if its
-    effect is unknown, SandboxGone, SettingsError for a missing or refused key, and the others.
+    effect is unknown, ``Full`` if the sandbox's disk is, SandboxGone, SettingsError for a missing
+    or refused key, and the others. ``has_own_disk`` says that only what runs in a sandbox can fill
+    its disk.
     """
 
     name: str
     concurrency: int
+    has_own_disk: bool
 
     def check(self) -> str:
         """Return a description; raise SettingsError or LaunchError if nothing can be rented."""

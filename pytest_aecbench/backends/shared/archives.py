@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import tarfile
+import time
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
@@ -18,11 +18,13 @@ from pytest_aecbench.backends.shared.placing import (
     remove_entries,
 )
 from pytest_aecbench.errors import BackendError, TransferError
+from pytest_aecbench.host.files import copy_file, copy_with_holes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 __all__ = [
+    "COLLECT_SEC",
     "FILE_CAP",
     "FULL",
     "NOT_A_DIRECTORY",
@@ -33,9 +35,11 @@ __all__ = [
     "unpack",
 ]
 
-# The most bytes that are copied to the host of one file and of one directory.
+# The most bytes that are copied to the host of one file and of one directory, and the most seconds
+# that a directory may take.
 FILE_CAP = 512 * 1024**2
 TOTAL_CAP = 4 * 1024**3
+COLLECT_SEC = 600.0
 
 # The errors of a host's disk that takes no more.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -138,15 +142,27 @@ def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
     """
     unpacking = _Unpacking(directory)
     reader = _Reader(iter(chunks))
+    parts: tuple[str, ...] = ()
     try:
         with tarfile.open(fileobj=reader, mode="r|", errors="surrogateescape") as tar:  # type: ignore[call-overload]
             for member in tar:
-                if reader.seen + member.size > TOTAL_CAP:
-                    unpacking.skip(_parts(member.name), f"and what follows: over {TOTAL_CAP} bytes")
+                parts = _parts(member.name)
+                # The holes of a sparse file are not in the archive.
+                if not member.issparse() and reader.seen + member.size > TOTAL_CAP:
+                    unpacking.skip(parts, f"and what follows: over {TOTAL_CAP} bytes")
                     break
                 unpacking.take(tar, member)
-        return unpacking.finish()
+    except TimeoutError:
+        unpacking.skip(parts, f"and what follows: took over {COLLECT_SEC:.0f} s")
     except (tarfile.TarError, ValueError, OverflowError) as error:  # an agent may have made it
+        raise TransferError(f"{directory.name}: cannot be unpacked; {error}") from None
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise TransferError(f"{directory}: {error.strerror or error}") from None
+    try:
+        return unpacking.finish()
+    except (ValueError, OverflowError) as error:
         raise TransferError(f"{directory.name}: cannot be unpacked; {error}") from None
     except OSError as error:
         if error.errno in FULL:
@@ -155,14 +171,17 @@ def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
 
 
 class _Reader:
-    """A file object over chunks."""
+    """A file object over chunks, which raises TimeoutError if they take too long."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._buffer = bytearray()
+        self._deadline = time.monotonic() + COLLECT_SEC
         self.seen = 0
 
     def read(self, size: int) -> bytes:
+        if time.monotonic() > self._deadline:
+            raise TimeoutError
         while len(self._buffer) < size and (chunk := next(self._chunks, b"")):
             self._buffer += chunk
         data = bytes(self._buffer[:size])
@@ -223,16 +242,20 @@ class _Unpacking:
         source = tar.extractfile(member)
         assert source is not None
         path = self._path(parts)
-        with path.open("xb") as target:
-            shutil.copyfileobj(source, target)
-            os.fchmod(target.fileno(), member.mode & 0o777 | stat.S_IRUSR)
+        try:
+            with path.open("xb") as target:
+                copy_with_holes(source, target)
+                os.fchmod(target.fileno(), member.mode & 0o777 | stat.S_IRUSR)
+        except TimeoutError:
+            path.unlink()  # half of it
+            raise
         with suppress(OverflowError, OSError):  # times that this system does not support
             os.utime(path, (member.mtime, member.mtime))
         self._files.add(parts)
 
     def _take_hard_link(self, parts: tuple[str, ...], other: tuple[str, ...]) -> None:
         if other in self._files:
-            shutil.copy2(self._path(other), self._path(parts))
+            copy_file(str(self._path(other)), str(self._path(parts)))
             self._files.add(parts)
         else:
             self.skip(parts, "link to an entry that was left out")
@@ -277,6 +300,8 @@ def tidy(directory: Path) -> list[str]:
     try:
         with open_directory(directory, ()) as descriptor:
             _Tidying(Path(os.path.realpath(directory)), skipped).run(descriptor, "")
+    except TimeoutError:
+        raise TransferError(f"{directory}: takes over {COLLECT_SEC:.0f} s to collect") from None
     except OSError as error:
         raise TransferError(f"{directory}: cannot be collected; {error.strerror}") from None
     return [os.fsencode(what).decode(errors="replace") for what in skipped]
@@ -287,9 +312,12 @@ class _Tidying:
         self._root = root
         self._skipped = skipped
         self._bytes_left = TOTAL_CAP
+        self._deadline = time.monotonic() + COLLECT_SEC
 
     def run(self, parent: int, way: str) -> None:
         for name in sorted(os.listdir(parent)):
+            if time.monotonic() > self._deadline:
+                raise TimeoutError
             with suppress(FileNotFoundError):  # running processes may remove files
                 status = os.stat(name, dir_fd=parent, follow_symlinks=False)
                 mode = status.st_mode

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.errors import LaunchError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["check_workspace", "missing_image"]
+    from pytest_aecbench.backends import TrialHandle
+
+__all__ = ["MissingImage", "check_workspace", "launch_rebuilt", "missing_image"]
+
+
+class MissingImage(LaunchError):  # noqa: N818  (a state)
+    """There is no such image: it was never built, or was removed since."""
 
 
 def check_workspace(backend: str, workspace_dir: Path) -> None:
@@ -18,9 +25,26 @@ def check_workspace(backend: str, workspace_dir: Path) -> None:
         raise LaunchError(f"{backend}: workspace_dir {str(workspace_dir)!r} is not a directory")
 
 
-def missing_image(backend: str, image_ref: str, noun: str = "image") -> LaunchError:
+def missing_image(backend: str, image_ref: str, noun: str = "image") -> MissingImage:
     """Return the error for an image that was never built; ``noun`` is the vendor's word for it."""
-    return LaunchError(
+    return MissingImage(
         f"{backend}: {noun} {image_ref!r} does not exist; "
         "use the reference that build_environment returned"
     )
+
+
+def launch_rebuilt(
+    image_ref: str,
+    launch: Callable[[str], TrialHandle],
+    rebuild: Callable[[], str] | None,
+) -> TrialHandle:
+    """Launch from an image, which is built again if it was removed in mid-run.
+
+    Without ``rebuild`` it was never built.
+    """
+    try:
+        return launch(image_ref)
+    except MissingImage:
+        if rebuild is None:
+            raise
+    return launch(rebuild())

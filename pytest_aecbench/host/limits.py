@@ -1,0 +1,21 @@
+"""Limits of this process, as ``ulimit`` sets them, and how to say that one is exhausted."""
+
+from __future__ import annotations
+
+import errno
+import resource
+
+__all__ = ["exhausted_limit"]
+
+_LIMITS = {
+    errno.EMFILE: ("ulimit -n", resource.RLIMIT_NOFILE, "more open files"),
+    errno.EAGAIN: ("ulimit -u", resource.RLIMIT_NPROC, "more processes and threads"),
+}
+
+
+def exhausted_limit(error: OSError) -> str | None:
+    """Return which limit the error comes from and what would be right; None if from no limit."""
+    if error.errno not in _LIMITS:
+        return None
+    command, limit, what = _LIMITS[error.errno]
+    return f"{command} is {resource.getrlimit(limit)[0]}, which is too low; allow {what}"

@@ -1,0 +1,220 @@
+"""An index of a ledger: the figures of its records, so that a reader need not read every file.
+
+An entry holds for a file of the same name, size and time of change, so nothing that it says is out
+of date: files that are new, gone or changed are found by listing the ledger. The index is kept in a
+file that may be removed at any time (``index_file``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from pytest_aecbench.ledger.entry import Entry, Parts
+from pytest_aecbench.ledger.index_file import IndexFile
+from pytest_aecbench.ledger.indexing import modified_ns, refresh
+from pytest_aecbench.ledger.store import (
+    Ledger,
+    LedgerProblem,
+    check_experiment_id,
+    no_garbage_collection,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["Changes", "Experiment", "Index", "Indexed", "open_index"]
+
+RECENT_EXPERIMENTS = 10
+_SELECT = "SELECT experiment, name, problem, own, task, agent, shared FROM records"
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """The entries of the ledger, and the files that hold no record."""
+
+    entries: list[Entry]
+    problems: list[LedgerProblem]
+
+
+class Experiment(NamedTuple):
+    """An experiment that has records: when its attempts ran, how they ended, whose they are."""
+
+    name: str
+    started_at: datetime
+    finished_at: datetime
+    outcomes: Mapping[str, int]
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The news since a mark, and the next mark.
+
+    If ``is_all``, the mark was of another index: these are all entries, and earlier ones are void.
+    ``removed`` has the experiment and the trial id of records that are gone.
+    """
+
+    mark: str
+    is_all: bool
+    entries: list[Entry]
+    problems: list[LedgerProblem]
+    removed: list[tuple[str, str]] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def open_index(ledger_root: Path) -> Iterator[Index]:
+    """Open the index of a ledger, which may be new and empty; use it in one thread."""
+    file = IndexFile(ledger_root)
+    try:
+        yield Index(ledger_root, file)
+    finally:
+        file.close()
+
+
+class Index:
+    """Answers questions on the records of a ledger as it is at that moment."""
+
+    def __init__(self, ledger_root: Path, file: IndexFile) -> None:
+        self._ledger = Ledger(ledger_root)
+        self._file = file
+
+    def load(self, experiment_id: str | None = None) -> Indexed:
+        """Return the entries of one experiment or of all, by experiment and trial id."""
+
+        def load(connection: sqlite3.Connection) -> Indexed:
+            chosen = self._chosen(connection, experiment_id)
+            unkept = refresh(connection, self._ledger, chosen)
+            found = Indexed([], unkept)
+            for name in chosen:
+                query = f"{_SELECT} WHERE experiment = ? AND NOT gone ORDER BY name"
+                self._take(connection.execute(query, (name,)), found)
+            found.problems.sort(key=lambda problem: problem.path)
+            return found
+
+        with no_garbage_collection():
+            return self._answer(load)
+
+    def experiments(self) -> list[Experiment]:
+        """Return the experiments that have records, the latest first."""
+
+        def find(connection: sqlite3.Connection) -> list[Experiment]:
+            refresh(connection, self._ledger, self._chosen(connection), quick=True)
+            rows = connection.execute(
+                "SELECT experiment, agent_name, outcome, count(*), min(started), max(finished) "
+                "FROM records WHERE own IS NOT NULL GROUP BY experiment, agent_name, outcome"
+            )
+            by_name: dict[str, list[tuple[Any, ...]]] = {}
+            for name, *rest in rows:
+                by_name.setdefault(name, []).append(tuple(rest))
+            found = [_experiment(name, groups) for name, groups in by_name.items()]
+            return sorted(found, key=lambda one: (one.started_at, one.name), reverse=True)
+
+        return self._answer(find)
+
+    def changes(self, mark: str | None = None) -> Changes:
+        """Return the news since a mark that this method gave; without one, everything.
+
+        Looks only into directories that have changed, so that it can be asked every second.
+        """
+
+        def find(connection: sqlite3.Connection) -> Changes:
+            unkept = refresh(connection, self._ledger, self._chosen(connection), quick=True)
+            (generation,) = connection.execute("SELECT generation FROM identity").fetchone()
+            (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+            of, _, number = (mark or "").partition(".")
+            is_all = of != generation or not number.isdecimal()
+            since = 0 if is_all else int(number)
+            found = Indexed([], unkept)
+            news = "WHERE seq > ? AND seq <= ?"
+            query = f"{_SELECT} {news} AND NOT gone ORDER BY experiment, name"
+            self._take(connection.execute(query, (since, last)), found)
+            gone = f"SELECT experiment, name FROM records {news} AND gone"  # noqa: S608
+            removed = [] if is_all else connection.execute(gone, (since, last)).fetchall()
+            ids = [(experiment, name.removesuffix(".json")) for experiment, name in removed]
+            return Changes(f"{generation}.{last}", is_all, found.entries, found.problems, ids)
+
+        with no_garbage_collection():
+            return self._answer(find)
+
+    def past_durations(
+        self, works: Iterable[tuple[str, str]], most: int
+    ) -> dict[tuple[str, str], float]:
+        """Return how long recent scored trials took: the median by task id and agent's name.
+
+        Reads at most so many files that are not indexed yet, the newest first: what they would tell
+        is an estimate, and not worth waiting for.
+        """
+        by_age = sorted(
+            self._ledger.experiments(), key=lambda name: modified_ns(self._ledger.root / name)
+        )
+        names = by_age[: -RECENT_EXPERIMENTS - 1 : -1]
+
+        def find(connection: sqlite3.Connection) -> dict[tuple[str, str], float]:
+            refresh(connection, self._ledger, names, quick=True, most=most)
+            places = ", ".join("?" * len(names))
+            query = (
+                "SELECT spent FROM records WHERE task_id = ? AND agent_name = ? "  # noqa: S608
+                f"AND experiment IN ({places}) AND spent IS NOT NULL"
+            )
+            found = {}
+            for work in set(works):
+                if spent := [row[0] for row in connection.execute(query, (*work, *names))]:
+                    found[work] = median(spent)
+            return found
+
+        return self._answer(find)
+
+    def _chosen(
+        self, connection: sqlite3.Connection, experiment_id: str | None = None
+    ) -> list[str]:
+        """Return one experiment, or all that are there or were when the index was made."""
+        if experiment_id is not None:
+            return [check_experiment_id(experiment_id, "experiment")]
+        known = (name for (name,) in connection.execute("SELECT name FROM experiments"))
+        return sorted({*self._ledger.experiments(), *known})
+
+    def _answer(self, ask: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Ask, and ask again where the file has failed."""
+        while True:
+            try:
+                return ask(self._file.connection)
+            except sqlite3.Error as error:
+                self._file.replace(error)
+
+    def _take(self, rows: Iterable[tuple[Any, ...]], found: Indexed) -> None:
+        connection = self._file.connection
+        parts = Parts(
+            lambda number: connection.execute(
+                "SELECT data FROM parts WHERE id = ?", (number,)
+            ).fetchone()[0]
+        )
+        for experiment, name, problem, own, *numbers in rows:
+            if own is None:
+                path = self._ledger.root / experiment / name
+                found.problems.append(LedgerProblem(path, problem))
+            else:
+                trial_id = name.removesuffix(".json")
+                found.entries.append(parts.entry(experiment, trial_id, json.loads(own), *numbers))
+
+
+def _experiment(name: str, groups: list[tuple[Any, ...]]) -> Experiment:
+    outcomes: Counter[str] = Counter()
+    for _, outcome, count, _, _ in groups:
+        outcomes[outcome] += count
+    return Experiment(
+        name,
+        datetime.fromtimestamp(min(group[3] for group in groups), timezone.utc),
+        datetime.fromtimestamp(max(group[4] for group in groups), timezone.utc),
+        outcomes,
+        tuple(sorted({group[0] for group in groups})),
+    )

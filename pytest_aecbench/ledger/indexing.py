@@ -1,0 +1,192 @@
+"""Bring the index of a ledger up to date with its files."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pytest_aecbench.ledger.entry import pack
+from pytest_aecbench.ledger.query import outcome_of
+from pytest_aecbench.ledger.store import LedgerProblem, read_record
+from pytest_aecbench.text import is_utf8
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.store import Ledger
+
+__all__ = ["modified_ns", "refresh"]
+
+_BATCH = 100
+# A directory that changed so recently may change once more without a new time of change.
+_SETTLED_NS = 2 * 10**9
+_Stamp = tuple[int, int]  # time of change in nanoseconds, and size
+_COLUMNS = (
+    *("experiment", "name", "seq", "mtime_ns", "size", "problem", "own", "task", "agent"),
+    *("shared", "task_id", "agent_name", "outcome", "started", "finished", "spent"),
+)
+# Another process may have kept the same meanwhile, which is then not a change.
+_KEEP = f"""
+INSERT INTO records ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})
+ON CONFLICT DO UPDATE SET gone = 0, {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)}
+WHERE gone OR mtime_ns != excluded.mtime_ns OR size != excluded.size
+"""  # noqa: S608  (only names)
+_FORGET = """
+UPDATE records SET gone = 1, seq = ?, problem = NULL, own = NULL, spent = NULL
+WHERE experiment = ? AND name = ? AND NOT gone
+"""
+
+
+def refresh(
+    connection: sqlite3.Connection,
+    ledger: Ledger,
+    experiments: Iterable[str],
+    *,
+    quick: bool = False,
+    most: int | None = None,
+) -> list[LedgerProblem]:
+    """Read what is new or changed and forget what is gone; return problems that may pass.
+
+    ``quick`` passes over a directory to which nothing was added and from which nothing was removed,
+    without looking for files that were changed. At most ``most`` files are read.
+    """
+    unkept: list[LedgerProblem] = []
+    writer = _Writer(connection)
+    for experiment in experiments:
+        directory = ledger.root / experiment
+        before_ns = modified_ns(directory)
+        if quick and before_ns and before_ns == _seen_ns(connection, experiment):
+            continue
+        stamps = {entry.name: _stamp(entry) for entry in ledger.files(experiment)}
+        known = _known(connection, experiment)
+        stale = sorted(name for name, stamp in stamps.items() if known.get(name) != stamp)
+        read = stale
+        if most is not None:
+            read = sorted(stale, key=stamps.__getitem__, reverse=True)[:most]  # the newest
+            most -= len(read)
+        # Another process may know files that came after they were listed here.
+        gone = [name for name in known.keys() - stamps if not os.path.lexists(directory / name)]
+        writer.forget(experiment, gone)
+        for start in range(0, len(read), _BATCH):
+            batch = read[start : start + _BATCH]
+            found = [(name, stamps[name], read_record(directory, name)) for name in batch]
+            unkept += writer.keep(experiment, found)
+        is_settled = before_ns < time.time_ns() - _SETTLED_NS and len(read) == len(stale)
+        writer.see(experiment, before_ns, is_settled=is_settled and not unkept)
+    return unkept
+
+
+def modified_ns(path: Path) -> int:
+    """Return when a directory was changed; 0 if it is not there."""
+    with suppress(OSError):
+        return path.stat().st_mtime_ns
+    return 0
+
+
+def _seen_ns(connection: sqlite3.Connection, experiment: str) -> int | None:
+    query = "SELECT mtime_ns FROM experiments WHERE name = ?"
+    row = connection.execute(query, (experiment,)).fetchone()
+    return row and int(row[0])
+
+
+def _known(connection: sqlite3.Connection, experiment: str) -> dict[str, _Stamp]:
+    query = "SELECT name, mtime_ns, size FROM records WHERE experiment = ? AND NOT gone"
+    return {name: (at, size) for name, at, size in connection.execute(query, (experiment,))}
+
+
+def _stamp(entry: os.DirEntry[str]) -> _Stamp:
+    """Return what tells a file from a changed one."""
+    try:
+        found = entry.stat()
+    except OSError:
+        return 0, -1
+    return found.st_mtime_ns, found.st_size
+
+
+class _Writer:
+    """Writes in short transactions, because several processes may do so at once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._numbers: dict[str, int] = {}
+
+    def keep(
+        self,
+        experiment: str,
+        found: Sequence[tuple[str, _Stamp, TrialRecord | LedgerProblem]],
+    ) -> list[LedgerProblem]:
+        """Keep what was read; return the problems that are not kept."""
+        rows, unkept = [], []
+        with _Transaction(self._connection) as seq:
+            for number, (name, stamp, one) in enumerate(found, start=seq + 1):
+                if not isinstance(one, LedgerProblem):
+                    values: tuple[Any, ...] = (None, *self._figures(one))
+                elif one.is_lasting and is_utf8(name):
+                    values = (one.reason, *(None,) * 10)
+                else:
+                    unkept.append(one)
+                    continue
+                rows.append((experiment, name, number, *stamp, *values))
+            self._connection.executemany(_KEEP, rows)
+        return unkept
+
+    def forget(self, experiment: str, names: Sequence[str]) -> None:
+        """Remember that files are gone."""
+        if names:
+            with _Transaction(self._connection) as seq:
+                numbered = enumerate(names, start=seq + 1)
+                rows = [(number, experiment, name) for number, name in numbered]
+                self._connection.executemany(_FORGET, rows)
+
+    def see(self, experiment: str, mtime_ns: int, *, is_settled: bool) -> None:
+        """Remember the state of a directory that was looked through."""
+        at = mtime_ns if is_settled else 0
+        if at and at == _seen_ns(self._connection, experiment):
+            return
+        self._connection.execute("REPLACE INTO experiments VALUES (?, ?)", (experiment, at))
+
+    def _figures(self, record: TrialRecord) -> tuple[Any, ...]:
+        own, *parts = pack(record)
+        is_work = record.scored and record.evaluates is None
+        return (
+            own,
+            *map(self._number, parts),
+            record.task.task_id,
+            record.agent.name,
+            outcome_of(record),
+            record.timing.started_at.timestamp(),
+            record.timing.finished_at.timestamp(),
+            record.timing.spent_sec if is_work else None,
+        )
+
+    def _number(self, part: str) -> int:
+        if (known := self._numbers.get(part)) is not None:
+            return known
+        execute = self._connection.execute
+        execute("INSERT OR IGNORE INTO parts (data) VALUES (?)", (part,))
+        (number,) = execute("SELECT id FROM parts WHERE data = ?", (part,)).fetchone()
+        self._numbers[part] = number
+        return int(number)
+
+
+class _Transaction:
+    """All or nothing of what is written within; gives the last number of a change."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> int:
+        self._connection.execute("BEGIN IMMEDIATE")
+        (seq,) = self._connection.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+        return int(seq)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._connection.execute("COMMIT")
+        elif self._connection.in_transaction:  # a full disk has ended it already
+            self._connection.execute("ROLLBACK")

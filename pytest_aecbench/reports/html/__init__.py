@@ -1,0 +1,1 @@
+"""The results of experiments as one HTML file that needs nothing else."""

@@ -1,0 +1,660 @@
+"use strict";
+/* The page's own script: filters, the table of trials, pages of trials and tasks, keys.
+   It computes no statistics. Foreign text enters by textContent and text nodes alone. */
+(() => {
+  const ALL_COLUMNS = [
+    ["task", "w-task", "text"], ["agent", "w-agent", "text"], ["repetition", "w-tiny", "number", "rep."],
+    ["attempt", "w-tiny", "number", "att."], ["outcome", "w-mid", "text"], ["reward", "w-small", "number"],
+    ["usd", "w-small", "number", "USD"], ["tokens_out", "w-small", "number", "tok. out"],
+    ["seconds", "w-mid", "number", "time"], ["turns", "w-tiny", "number"], ["status", "w-mid", "text"],
+    ["warnings", "w-tiny", "number", "warn."], ["why", "w-why", "text"],
+  ];
+  let COLUMNS = ALL_COLUMNS;
+  const CHOICES = ["agent", "outcome", "domain", "difficulty", "status", "backend", "cause", "experiment"];
+  const PHASES = ["wait", "build", "launch", "agent", "collect", "verify"];
+  const FOLD_LINES = 40, FOLD_CHARS = 6000, TURNS = 50, MIN_ID = 4;
+  const $ = (id) => document.getElementById(id);
+  const BLOCK = 8;
+  let data, ids, places, rows = [], shownRows = [], table, tasksData;
+
+  /** Make an element; strings become text, never markup. */
+  function el(name, attributes, ...children) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      if (key === "on") for (const [event, handler] of Object.entries(value)) made.addEventListener(event, handler);
+      else made.setAttribute(key, value === true ? "" : value);
+    }
+    for (const child of children.flat()) if (child !== null && child !== undefined && child !== "") made.append(child);
+    return made;
+  }
+  async function unpack(id) {
+    const text = $(id) && $(id).textContent;
+    if (!text) return null;
+    const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  }
+  const say = (text) => { $("live").textContent = text; };
+  const number = (value, digits) => value === null ? "" : value.toLocaleString("en", { maximumFractionDigits: digits });
+  function duration(seconds) {
+    if (seconds === null || seconds === undefined) return "";
+    if (seconds < 60) return `${seconds.toFixed(1)} s`;
+    const all = Math.round(seconds), pad = (value) => String(value).padStart(2, "0");
+    return all < 3600 ? `${Math.floor(all / 60)} min ${pad(all % 60)} s` : `${Math.floor(all / 3600)} h ${pad(Math.floor(all / 60) % 60)} min`;
+  }
+  const size = (bytes) => bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+
+  /* ---- the fragment: everything that a view is, so that a link brings it back ---- */
+  function parameters() {
+    const found = {};
+    const text = location.hash.slice(1);
+    if (!text.includes("=")) return found;
+    for (const part of text.split("&")) {
+      const at = part.indexOf("=");
+      try { if (at > 0) found[part.slice(0, at)] = decodeURIComponent(part.slice(at + 1)); } catch { /* a bad escape */ }
+    }
+    return found;
+  }
+  function fragment(changes, base = parameters()) {
+    const merged = { ...base, ...changes };
+    return "#" + Object.entries(merged).filter(([, value]) => value !== "" && value !== null && value !== undefined)
+      .map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
+  }
+  const only = (...names) => Object.fromEntries(Object.entries(parameters()).filter(([key]) => names.includes(key)));
+  const filters = () => only(...CHOICES, "task", "final", "sort");
+  const go = (changes, base) => { location.hash = fragment(changes, base); };
+
+  /* ---- columns ---- */
+  const value = (row, name) => {
+    const found = data.columns[name][row];
+    return data.names[name] ? data.names[name][found] : found;
+  };
+  const byName = (name) => data.columns[name];
+  function idOf(row) {
+    let hex = "";
+    for (let i = row * 16; i < row * 16 + 16; i++) hex += ids[i].toString(16).padStart(2, "0");
+    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  }
+  function rowOf(id) {
+    if (!id || id.length < MIN_ID) return -1;
+    const found = rows.find((row) => idOf(row).startsWith(id));
+    return found === undefined ? -1 : found;
+  }
+  function matcher(pattern) {
+    if (/[*?]/.test(pattern)) {
+      const source = pattern.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".");
+      const regex = new RegExp(`^${source}$`, "s");
+      return (text) => regex.test(text);
+    }
+    if (data.names.task.includes(pattern)) return (text) => text === pattern;
+    const lower = pattern.toLowerCase();
+    return (text) => text.toLowerCase().includes(lower);
+  }
+  function select(wanted) {
+    let found = rows;
+    for (const name of CHOICES) {
+      if (!wanted[name]) continue;
+      if (name === "outcome" && wanted[name] === "different") {
+        found = found.filter((row) => byName("different")[row]);
+        continue;
+      }
+      const index = data.names[name].indexOf(wanted[name]);
+      const column = byName(name);
+      found = found.filter((row) => column[row] === index);
+    }
+    if (wanted.task) {
+      const matches = matcher(wanted.task);
+      const good = data.names.task.map(matches);
+      const column = byName("task");
+      found = found.filter((row) => good[column[row]]);
+    }
+    if (wanted.final) found = found.filter((row) => byName("final")[row]);
+    return ordered(found, wanted.sort || "task");
+  }
+  function ordered(found, sort) {
+    const down = sort.startsWith("-"), name = down ? sort.slice(1) : sort;
+    const known = COLUMNS.find(([key]) => key === name);
+    if (!known && name !== "started") return found;
+    const column = byName(name), names = data.names[name];
+    let keys = column;
+    if (names) {
+      const rank = new Map([...names].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0)).map((text, index) => [text, index]));
+      const ranks = names.map((text) => rank.get(text));
+      keys = column.map((index) => ranks[index]);
+    }
+    const sign = down ? -1 : 1;
+    return [...found].sort((a, b) => {
+      const x = keys[a], y = keys[b];
+      if (x === y) return a - b;
+      if (x === null) return 1;  // unknown is last, whichever way
+      if (y === null) return -1;
+      return sign * (x < y ? -1 : 1);
+    });
+  }
+
+  /* ---- the table of trials ---- */
+  function shownValue(row, name) {
+    const found = value(row, name);
+    if (found === null || found === undefined) return "";
+    if (name === "reward") return String(Number(found.toPrecision(4)));
+    if (name === "usd") return found.toFixed(4);
+    if (name === "tokens_out") return number(found, 0);
+    if (name === "seconds") return duration(found);
+    if (name === "warnings") return found ? String(found) : "";
+    return String(found);
+  }
+  function tag(outcome) { return el("span", { class: `tag ${outcome}` }, outcome); }
+  class Trials {
+    constructor(host) {
+      this.body = el("tbody");
+      this.heads = el("tr", { "aria-rowindex": 1 });
+      for (const [name, width, kind, label] of COLUMNS) {
+        this.heads.append(el("th", { scope: "col", class: `${width} ${kind === "number" ? "n" : ""}`, "data-key": name },
+          el("button", { type: "button", on: { click: () => this.sort(name) } }, label || name)));
+      }
+      this.table = el("table", { "data-name": "trials" }, el("caption", { class: "unseen" }, "Attempts"), el("thead", {}, this.heads), this.body);
+      this.scroller = el("div", { class: "virtual", tabindex: 0, role: "region", "aria-label": "Attempts" }, this.table);
+      this.count = el("p", { class: "count" });
+      this.form = this.filters();
+      host.append(this.form, this.count, this.scroller);
+      this.height = 0;
+      let waiting = false;
+      this.scroller.addEventListener("scroll", () => {
+        if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; this.draw(); }); }
+      }, { passive: true });
+      addEventListener("resize", () => this.draw());
+    }
+    filters() {
+      const change = (name) => (event) => go({ [name]: event.target.value, trial: "", with: "", page: "" }, filters());
+      const form = el("form", { class: "filters", role: "search", "aria-label": "Filter trials", on: { submit: (event) => event.preventDefault() } });
+      this.task = el("input", { type: "search", placeholder: "electrical/*", list: false, autocomplete: "off" });
+      let timer;
+      this.task.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => change("task")({ target: this.task }), 150); });
+      form.append(el("label", {}, "task", this.task));
+      this.choices = {};
+      for (const name of CHOICES) {
+        const options = name === "outcome" ? [...data.names[name], "different"] : [...data.names[name]].filter(Boolean);
+        if (options.length < 2 && name !== "agent") continue;
+        if (name !== "agent" && name !== "difficulty") options.sort();
+        const choice = el("select", { on: { change: change(name) } }, el("option", { value: "" }, "all"),
+          options.map((option) => el("option", { value: option }, option)));
+        this.choices[name] = choice;
+        form.append(el("label", {}, name, choice));
+      }
+      this.final = el("input", { type: "checkbox", on: { change: (event) => go({ final: event.target.checked ? "1" : "", trial: "", page: "" }, filters()) } });
+      form.append(el("label", { class: "check" }, this.final, "only final attempts"));
+      form.append(el("button", { type: "button", on: { click: () => { location.hash = "#trials"; } } }, "Clear"));
+      return form;
+    }
+    sort(name) {
+      const now = parameters().sort || "task";
+      go({ sort: now === name ? `-${name}` : name, trial: "", page: "" }, filters());
+    }
+    show(wanted) {
+      if (document.activeElement !== this.task) this.task.value = wanted.task || "";
+      for (const [name, choice] of Object.entries(this.choices)) choice.value = wanted[name] || "";
+      this.final.checked = Boolean(wanted.final);
+      const sort = wanted.sort || "task";
+      for (const head of this.heads.children) {
+        const key = head.dataset.key;
+        if (sort === key || sort === `-${key}`) head.setAttribute("aria-sort", sort === key ? "ascending" : "descending");
+        else head.removeAttribute("aria-sort");
+      }
+      const total = data.n, text = shownRows.length === total ? `${number(total, 0)} attempts` : `${number(shownRows.length, 0)} of ${number(total, 0)} attempts`;
+      this.count.replaceChildren(text, csvButton("trials", () => [COLUMNS.map(([, , , label], i) => label || COLUMNS[i][0]),
+        ...shownRows.map((row) => COLUMNS.map(([name]) => { const found = value(row, name); return found === null ? "" : String(found); }))]));
+      say(text);
+      this.table.setAttribute("aria-rowcount", shownRows.length + 1);
+      this.scroller.scrollTop = 0;
+      this.draw();
+    }
+    draw() {
+      if (!this.height) this.measure();
+      const view = this.scroller.clientHeight || 600, height = this.height || 32;
+      const first = Math.max(0, Math.floor(this.scroller.scrollTop / height) - 8);
+      const last = Math.min(shownRows.length, first + Math.ceil(view / height) + 16);
+      const pad = (count) => { const cell = el("td", { colspan: COLUMNS.length }); cell.style.height = `${count * height}px`; return el("tr", { class: "pad", "aria-hidden": "true" }, cell); };
+      const drawn = document.createDocumentFragment();
+      drawn.append(pad(first));
+      for (let i = first; i < last; i++) drawn.append(this.row(shownRows[i], i));
+      drawn.append(pad(shownRows.length - last));
+      const focused = this.body.contains(document.activeElement) ? document.activeElement.dataset.row : null;
+      this.body.replaceChildren(drawn);
+      if (focused) { const link = this.body.querySelector(`a[data-row="${focused}"]`); if (link) link.focus({ preventScroll: true }); }
+    }
+    measure() {
+      if (!shownRows.length || !this.scroller.clientHeight) return;
+      const probe = this.row(shownRows[0], 0);
+      this.body.replaceChildren(probe);
+      this.height = probe.getBoundingClientRect().height;
+    }
+    row(row, index) {
+      const cells = COLUMNS.map(([name, , kind]) => {
+        const text = shownValue(row, name);
+        if (name === "task") return el("th", { scope: "row", title: text }, el("a", { href: fragment({ trial: idOf(row) }, filters()), "data-row": row }, text));
+        if (name === "outcome") return el("td", {}, tag(text));
+        return el("td", { class: kind === "number" ? "n" : null, title: name === "why" || name === "agent" ? text : null }, text);
+      });
+      return el("tr", { "aria-rowindex": index + 2 }, cells);
+    }
+  }
+  /** Make links of the matrix: a task leads to its page, a number to its trials. */
+  function linkMatrix() {
+    for (const one of document.querySelectorAll("table.matrix")) {
+      const agents = [...one.tHead.rows[0].cells].map((head) => head.dataset.label || head.textContent);
+      const link = (cell, changes) => { const text = cell.textContent; if (text) cell.replaceChildren(el("a", { href: fragment(changes, {}) }, text)); };
+      for (const row of one.tBodies[0].rows) {
+        const task = row.cells[0].textContent;
+        link(row.cells[0], { page: "task", task });
+        for (let at = 5; at < row.cells.length; at++) link(row.cells[at], { task, agent: agents[at] });
+      }
+    }
+  }
+  function narrowMatrix(wanted) {
+    const matches = wanted.task ? matcher(wanted.task) : () => true;
+    const good = new Set();
+    const tasks = byName("task");
+    for (const row of rows) {
+      if (wanted.domain && value(row, "domain") !== wanted.domain) continue;
+      if (wanted.difficulty && value(row, "difficulty") !== wanted.difficulty) continue;
+      if (wanted.outcome === "different" && !byName("different")[row]) continue;
+      good.add(tasks[row]);
+    }
+    const names = new Set([...good].map((index) => data.names.task[index]).filter(matches));
+    const everything = names.size === data.names.task.length && !wanted.agent;
+    for (const one of document.querySelectorAll("table.matrix")) {
+      const heads = [...one.tHead.rows[0].cells];
+      heads.forEach((head, at) => { head.hidden = at > 4 && Boolean(wanted.agent) && head.dataset.label !== wanted.agent; });
+      for (const row of one.tBodies[0].rows) {
+        row.hidden = !everything && !names.has(row.cells[0].textContent);
+        for (let at = 5; at < row.cells.length; at++) row.cells[at].hidden = heads[at].hidden;
+      }
+    }
+  }
+
+  /* ---- texts that may be long ---- */
+  function folded(text, kind) {
+    const lines = text.split("\n");
+    const made = el(kind === "said" ? "div" : "pre", { class: kind === "pre" ? null : kind });
+    if (lines.length <= FOLD_LINES && text.length <= FOLD_CHARS) { made.textContent = text; return made; }
+    const short = lines.slice(0, FOLD_LINES).join("\n").slice(0, FOLD_CHARS);
+    made.textContent = short;
+    const button = el("button", { type: "button", class: "small", on: { click: () => { made.textContent = text; button.remove(); } } },
+      `Show all: ${number(lines.length, 0)} lines, ${size(text.length)}`);
+    return el("div", {}, made, button);
+  }
+  const titled = (title, ...children) => [el("h3", {}, title), ...children.flat(Infinity).filter(Boolean)];
+  function simpleTable(caption, head, body, texts = 1) {
+    return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, el("table", {},
+      el("caption", {}, caption),
+      el("thead", {}, el("tr", {}, head.map((text, at) => el("th", { scope: "col", class: at >= texts ? "n" : null }, text)))),
+      el("tbody", {}, body.map((line) => el("tr", {}, line.map((cell, at) => el(at ? "td" : "th", { scope: at ? null : "row", class: at >= texts ? "n" : null }, cell)))))));
+  }
+  function facts(pairs) {
+    return el("dl", { class: "facts" }, pairs.filter(([, text]) => text !== "" && text !== null && text !== undefined)
+      .map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))));
+  }
+  function copyable(text) {
+    const code = el("code", {}, text);
+    const button = el("button", { type: "button", class: "small", "aria-label": `Copy ${text}`, on: { click: async () => {
+      try { await navigator.clipboard.writeText(text); say("copied"); button.textContent = "copied"; }
+      catch { const range = document.createRange(); range.selectNodeContents(code); getSelection().removeAllRanges(); getSelection().addRange(range); }
+    } } }, "copy");
+    return el("span", {}, code, " ", button);
+  }
+
+  /* ---- a trial ---- */
+  async function detailOf(row) {
+    const place = places[row];
+    if (place === undefined || place < 0) return null;
+    const block = await unpack(`b-${Math.floor(place / BLOCK)}`);
+    return block && block[place % BLOCK];
+  }
+  const label = (row) => `${value(row, "agent")}, repetition ${value(row, "repetition")}`;
+  function trialLink(row, text) { return el("a", { href: fragment({ trial: idOf(row) }, filters()) }, text); }
+  function phaseBar(row) {
+    const parts = PHASES.map((name) => [name, data.columns[`${name}_sec`][row] || 0]);
+    const total = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
+    if (!total) return null;
+    const ns = "http://www.w3.org/2000/svg", svg = document.createElementNS(ns, "svg");
+    svg.setAttribute("viewBox", "0 0 1000 14"); svg.setAttribute("preserveAspectRatio", "none"); svg.setAttribute("aria-hidden", "true");
+    let at = 0;
+    for (const [name, seconds] of parts) {
+      const rect = document.createElementNS(ns, "rect");
+      for (const [key, found] of Object.entries({ x: at, y: 0, height: 14, width: 1000 * seconds / total, class: `p-${name}` })) rect.setAttribute(key, found);
+      at += 1000 * seconds / total;
+      svg.append(rect);
+    }
+    return [el("div", { class: "phases" }, svg),
+      el("p", { class: "meta" }, parts.filter(([, seconds]) => seconds).map(([name, seconds]) => `${name} ${duration(seconds)}`).join(", "))];
+  }
+  function breakdown(found) {
+    const fields = found && found.fields;
+    if (fields && typeof fields === "object" && !Array.isArray(fields) && Object.values(fields).every((one) => one && typeof one === "object")) {
+      const keys = [...new Set(Object.values(fields).flatMap((one) => Object.keys(one)))];
+      const text = (one) => one === null || one === undefined ? "" : typeof one === "object" ? JSON.stringify(one) : String(one);
+      const rest = Object.entries(found).filter(([key, one]) => key !== "fields" && one !== null && one !== "");
+      return [simpleTable("Breakdown", ["field", ...keys], Object.entries(fields).map(([name, one]) => [name, ...keys.map((key) => text(one[key]))]), 1 + keys.length),
+        rest.length ? folded(JSON.stringify(Object.fromEntries(rest), null, 2), "pre") : null];
+    }
+    return [folded(JSON.stringify(found, null, 2), "pre")];
+  }
+  async function trialPanel(row, wanted, isFirst) {
+    const detail = await detailOf(row), outcome = value(row, "outcome");
+    const panel = el("article", { class: "panel", "aria-label": label(row) });
+    const task = value(row, "task"), reward = value(row, "reward");
+    panel.append(el("div", { class: "headline" }, el("h2", { tabindex: -1 }, task), tag(outcome),
+      reward === null ? null : el("span", { class: "reward" }, `${shownValue(row, "reward")}`),
+      reward === null ? null : el("span", { class: "meta" }, `needed ${value(row, "threshold")}`)));
+    panel.append(el("p", { class: "note" }, value(row, "why")));
+    const id = idOf(row), status = value(row, "status"), usage = [["in", "tokens_in"], ["out", "tokens_out"]]
+      .filter(([, name]) => value(row, name) !== null).map(([word, name]) => `${number(value(row, name), 0)} ${word}`).join(", ");
+    panel.append(facts([
+      ["agent", value(row, "agent")], ["repetition", `${value(row, "repetition")}, attempt ${value(row, "attempt")}${byName("final")[row] ? "" : " (not the one that counts)"}`],
+      ["status", status], ["turns", value(row, "turns") === null ? "" : String(value(row, "turns"))],
+      ["tokens", usage], ["cost", value(row, "usd") === null ? "" : `${shownValue(row, "usd")} USD`],
+      ["started", new Date(value(row, "started") * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC"],
+      ["time", shownValue(row, "seconds")], ["backend", `${value(row, "backend")}${value(row, "image") ? `, ${value(row, "image")}` : ""}`],
+      ["experiment", value(row, "experiment")], ["trial", copyable(id)],
+      ["run it again", copyable(`pytest '${data.tasks_root}/${task}/task.toml::trial[${value(row, "agent")}-${value(row, "repetition")}]'`)],
+      ...evaluations(row),
+    ]));
+    const bar = phaseBar(row);
+    if (bar) panel.append(...titled("Phases", ...bar));
+    if (!detail) {
+      const why = data.include === "figures" ? "This report has figures only." : "The details of this trial are not in this file, to keep it small.";
+      panel.append(el("p", { class: "note warn" }, why, " ", el("code", {}, `aec-bench ledger show ${id.slice(0, 8)}`), " shows them."));
+    } else await fill(panel, row, detail, wanted, isFirst);
+    panel.append(...titled("Other trials of this task", others(row)));
+    return panel;
+  }
+  function evaluations(row) {
+    const found = [], own = data.evaluates[row], id = idOf(row);
+    if (own) { const other = rowOf(own[1]); found.push(["evaluates", other < 0 ? `${own[1]} of ${own[0]}` : trialLink(other, own[1])]); }
+    for (const [index, [, other]] of Object.entries(data.evaluates)) if (other === id) found.push(["evaluated by", trialLink(Number(index), idOf(Number(index)))]);
+    return found;
+  }
+  function others(row) {
+    const task = byName("task")[row];
+    const found = ordered(rows.filter((other) => other !== row && byName("task")[other] === task), "agent");
+    if (!found.length) return el("p", { class: "note" }, "There are none.");
+    const shown = found.slice(0, 60);
+    return el("div", {}, simpleTable("Other trials", ["agent", "outcome", "reward", "turns", "time", "compare"], shown.map((other) => [
+      trialLink(other, label(other)), tag(value(other, "outcome")), shownValue(other, "reward"), shownValue(other, "turns"), shownValue(other, "seconds"),
+      el("a", { href: fragment({ trial: idOf(row), with: idOf(other) }, filters()) }, "side by side")])),
+      found.length > shown.length ? el("p", {}, el("a", { href: fragment({ task: value(row, "task") }, {}) }, `All ${found.length + 1}`)) : null);
+  }
+  async function fill(panel, row, detail, wanted, isFirst) {
+    const add = (...nodes) => panel.append(...nodes.flat(Infinity).filter(Boolean));
+    if (detail.error) add(titled("Error", facts([["cause", detail.error.cause], ["type", detail.error.type], ["phase", detail.error.phase]]), folded(detail.error.message, "pre")));
+    if (detail.cause) add(el("p", { class: "note warn" }, detail.cause));
+    if (detail.agent_error) add(titled("The agent's error", folded(detail.agent_error, "pre")));
+    for (const warning of detail.warnings || []) add(el("p", { class: "note warn" }, warning));
+    if (detail.parts) add(titled("Parts of the reward", simpleTable("Parts", ["part", "score"], Object.entries(detail.parts).map(([name, score]) => [name, String(Number(score.toPrecision(4)))]))));
+    if (detail.breakdown !== undefined) add(titled("Breakdown", breakdown(detail.breakdown)));
+    if (data.include === "all") {
+      const text = detail.instruction ? await unpack(`i-${detail.instruction}`) : null;
+      const note = detail.instruction_from && detail.instruction_from !== "stored" ? ` (from ${detail.instruction_from})` : "";
+      add(titled(`Instruction${note}`, text === null ? el("p", { class: "note" }, "not stored") : folded(text, "pre")));
+    }
+    if (detail.excerpt) add(titled(`Output${detail.output_path ? `: ${detail.output_path}` : ""}`, folded(detail.excerpt, "pre")));
+    if (detail.verifier_output) add(titled(`Verifier${detail.verifier_returncode === undefined ? "" : `, exit ${detail.verifier_returncode}`}`, folded(detail.verifier_output, "pre")));
+    for (const problem of detail.problems || []) add(el("p", { class: "note warn" }, problem));
+    if (detail.entries) add(titled("Trajectory", trajectory(row, detail.entries, isFirst ? Number(wanted.turn) || 0 : 0, isFirst)));
+    if (detail.files) add(titled("Files", detail.files.map(([path, bytes, text]) => text === null
+      ? el("p", { class: "meta" }, el("code", {}, path), ` ${size(bytes)}`)
+      : el("details", {}, el("summary", {}, el("code", {}, path), ` ${size(bytes)}`), folded(text, "pre")))));
+  }
+
+  /* ---- a trajectory ---- */
+  function turnsOf(entries) {
+    const turns = [];
+    let turn = 0;
+    for (const entry of entries) {
+      if (entry.role === "assistant") { turn = entry.turn === undefined ? turn + 1 : entry.turn; turns.push({ turn, entries: [] }); }
+      else if (!turns.length || (turns[turns.length - 1].turn === 0 && false)) turns.push({ turn: 0, entries: [] });
+      turns[turns.length - 1].entries.push(entry);
+    }
+    return turns;
+  }
+  const hasFailed = (entry) => Boolean(entry.failed) || (entry.role === "tool_result" && Boolean(entry.exit));
+  function trajectory(row, entries, target, isFirst) {
+    const turns = turnsOf(entries), host = el("div"), list = el("div"), hidden = new Set();
+    let drawn = 0;
+    const more = el("button", { type: "button", on: { click: () => draw(drawn + TURNS) } });
+    const draw = (until) => {
+      for (; drawn < Math.min(until, turns.length); drawn++) list.append(turnElement(turns[drawn], row, isFirst));
+      more.hidden = drawn >= turns.length;
+      more.textContent = `Show ${Math.min(TURNS, turns.length - drawn)} more of ${number(turns.length, 0)} turns`;
+    };
+    const switches = el("div", { class: "switches", role: "group", "aria-label": "Shown parts" });
+    for (const [name, roles] of [["reasoning", ".reasoning"], ["tool calls", ".e-tool_call"], ["results", ".e-tool_result"], ["system", ".e-system"]]) {
+      const box = el("input", { type: "checkbox", checked: true, on: { change: () => { box.checked ? hidden.delete(roles) : hidden.add(roles); apply(); } } });
+      switches.append(el("label", {}, box, ` ${name}`));
+    }
+    const apply = () => { for (const roles of [".reasoning", ".e-tool_call", ".e-tool_result", ".e-system"]) for (const one of list.querySelectorAll(roles)) one.hidden = hidden.has(roles); };
+    const bad = turns.find((one) => one.entries.some(hasFailed));
+    if (bad && isFirst) switches.append(el("a", { href: fragment({ turn: bad.turn }) }, `first failed command: turn ${bad.turn}`));
+    switches.append(el("span", { class: "meta" }, `${number(turns.filter((one) => one.turn).length, 0)} turns`));
+    const at = target ? turns.findIndex((one) => one.turn === target) : -1;
+    draw(Math.max(TURNS, at + 10));
+    more.addEventListener("click", apply);
+    host.append(switches, list, more);
+    host.drawTo = (turn) => { draw(turns.findIndex((one) => one.turn === turn) + 10); apply(); };
+    if (isFirst) host.id = "trajectory";
+    return host;
+  }
+  function turnElement({ turn, entries }, row, isFirst) {
+    const head = entries.find((entry) => entry.role === "assistant") || entries[0];
+    const about = [head.model, head.tokens_in && `${number(head.tokens_in, 0)} in`, head.tokens_cache_read && `${number(head.tokens_cache_read, 0)} from cache`,
+      head.tokens_out && `${number(head.tokens_out, 0)} out`, head.cost_usd && `${head.cost_usd.toFixed(4)} USD`, head.ms > 50 && duration(head.ms / 1000),
+      head.waited_sec > 0.05 && `waited ${duration(head.waited_sec)}`].filter(Boolean).join(", ");
+    const made = el("div", { class: `turn${entries.some(hasFailed) ? " bad" : ""}`, id: isFirst ? `turn-${turn}` : null, "data-turn": turn, tabindex: -1 });
+    made.append(el("h4", {}, turn && isFirst ? el("a", { href: fragment({ turn }) }, `Turn ${turn}`) : turn ? `Turn ${turn}` : "Task", el("small", {}, about)));
+    for (const entry of entries) made.append(entryElement(entry));
+    return made;
+  }
+  function entryElement(entry) {
+    const made = el("div", { class: `e-${entry.role}` });
+    if (entry.reasoning) made.append(el("div", { class: "reasoning" }, folded(entry.reasoning, "said")));
+    if (entry.role === "tool_call") {
+      const given = { ...(entry.arguments || {}) };
+      const command = entry.command || (Object.keys(given).length === 1 && typeof given.command === "string" ? given.command : null);
+      if (command) made.append(folded(`$ ${command}`, "call"));
+      else made.append(folded([entry.tool || "a tool without a name", ...Object.entries(given).map(([name, text]) => `${name}: ${typeof text === "string" ? text : JSON.stringify(text)}`), entry.text].filter(Boolean).join("\n"), "call"));
+    } else if (entry.role === "tool_result") {
+      const failed = hasFailed(entry);
+      const about = [entry.exit !== undefined ? `exit ${entry.exit}` : failed ? "error" : "", entry.ms > 50 ? duration(entry.ms / 1000) : ""].filter(Boolean).join(", ");
+      if (about) made.append(el("p", { class: `meta ${failed ? "bad" : ""}` }, about));
+      for (const text of [entry.text, entry.out]) if (text) made.append(folded(text, failed ? "failed-result" : "pre"));
+      if (entry.err) made.append(el("p", { class: "meta" }, "stderr"), folded(entry.err, failed ? "failed-result" : "pre"));
+      if (!entry.text && !entry.out && !entry.err) made.append(el("p", { class: "meta" }, "no output"));
+    } else if (entry.text) made.append(entry.role === "assistant" ? folded(entry.text, "said") : el("div", {}, el("p", { class: "meta" }, entry.role), folded(entry.text, "pre")));
+    if (entry.link) made.append(el("p", { class: "meta" }, entry.link));
+    return made;
+  }
+
+  /* ---- views ---- */
+  function crumbs(row) {
+    const at = shownRows.indexOf(row), previous = shownRows[at - 1], next = shownRows[at + 1];
+    const step = (other, text, rel) => other === undefined || at < 0 ? el("span", { class: "meta" }, text) : el("a", { href: fragment({ trial: idOf(other) }, filters()), rel }, text);
+    return el("div", { class: "crumbs" }, el("a", { href: Object.keys(filters()).length ? fragment({}, filters()) : "#trials" }, "All trials"),
+      el("a", { href: fragment({ page: "task", task: value(row, "task") }, {}) }, "This task"),
+      el("span", { class: "push meta" }, at < 0 ? "not among the filtered trials" : `${number(at + 1, 0)} of ${number(shownRows.length, 0)}`), step(previous, "← Previous", "prev"), step(next, "Next →", "next"));
+  }
+  let opened = "";
+  async function openTrial(wanted) {
+    const row = rowOf(wanted.trial), key = `${wanted.trial}|${wanted.with || ""}`;
+    if (row < 0) { single(el("p", { class: "note warn" }, `No trial of this report has an id that starts with '${wanted.trial}'.`), el("a", { href: "#trials" }, "All trials")); return; }
+    if (opened !== key || $("single").hidden) {
+      const second = wanted.with ? rowOf(wanted.with) : -1;
+      const panels = [await trialPanel(row, wanted, true)];
+      if (second >= 0) panels.push(await trialPanel(second, wanted, false));
+      opened = key;
+      single(crumbs(row), el("div", { class: second >= 0 ? "pair" : null }, panels));
+      document.querySelector("#single h2").focus({ preventScroll: true });
+    }
+    if (wanted.turn && $("trajectory")) {
+      const turn = Number(wanted.turn);
+      if (!$(`turn-${turn}`)) $("trajectory").drawTo(turn);
+      for (const one of document.querySelectorAll(".turn.current")) one.classList.remove("current");
+      const found = $(`turn-${turn}`);
+      if (found) { found.classList.add("current"); found.scrollIntoView({ block: "start" }); found.focus({ preventScroll: true }); }
+    }
+  }
+  async function openTask(wanted) {
+    tasksData = tasksData || await unpack("tasks-data");
+    const found = tasksData[wanted.task];
+    if (!found) { single(el("p", { class: "note warn" }, `No task of this report is called '${wanted.task}'.`)); return; }
+    const most = Math.max(0, ...found.agents.map((one) => one.trials.length));
+    const panel = el("article", { class: "panel" }, el("div", { class: "headline" }, el("h2", { tabindex: -1 }, wanted.task), found.verdict ? el("span", { class: "tag unverified" }, found.verdict) : null), facts(found.facts));
+    panel.append(...titled("Rewards", simpleTable("Rewards by agent and trial", ["agent", "mean", "median time", "median USD", ...Array.from({ length: most }, (_, i) => `trial ${i + 1}`)],
+      found.agents.map((one) => [one.agent, one.mean, one.time, one.usd, ...Array.from({ length: most }, (_, i) => one.trials[i] ? el("a", { href: fragment({ trial: idOf(one.trials[i][0]), task: wanted.task }, {}) }, one.trials[i][1]) : "")]))));
+    if (found.parts && found.parts.length) panel.append(...titled("Parts of the reward, those missed most first", simpleTable("Mean score by part and agent", ["part", ...found.agents.map((one) => one.agent)], found.parts)));
+    opened = "";
+    single(el("div", { class: "crumbs" }, el("a", { href: "#matrix" }, "All tasks"), el("a", { href: fragment({ task: wanted.task }, {}) }, "Trials of this task")), panel);
+    panel.querySelector("h2").focus({ preventScroll: true });
+  }
+  function single(...nodes) {
+    $("single").replaceChildren(...nodes);
+    $("single").hidden = false; $("report").hidden = true;
+    addTools($("single"));
+    if (!parameters().turn) scrollTo(0, 0);
+  }
+  let before = null;
+  async function route() {
+    const wanted = parameters(), anchor = location.hash.slice(1);
+    const chosen = filters(), key = JSON.stringify(chosen);
+    const isSingle = Boolean(wanted.trial) || wanted.page === "task";
+    const listed = wanted.page === "task" ? {} : chosen;
+    if (key !== before) { shownRows = select(listed); before = key; if (wanted.page !== "task") narrowMatrix(listed); table.stale = true; }
+    if (isSingle) {
+      if (wanted.trial) await openTrial(wanted); else await openTask(wanted);
+    } else {
+      const was = $("single").hidden;
+      $("single").hidden = true; $("report").hidden = false;
+      if (table.stale) { table.stale = false; table.show(chosen); } else table.draw();
+      if (!anchor.includes("=")) { if (anchor && $(anchor) && (!was || anchor !== "main")) $(anchor).scrollIntoView(); }
+      else if (anchor && document.activeElement !== table.task && !table.form.contains(document.activeElement) && !table.heads.contains(document.activeElement)) $("trials").scrollIntoView();
+    }
+    const current = isSingle || anchor.includes("=") ? "trials" : anchor || "overview";
+    for (const link of document.querySelectorAll("nav a")) {
+      if (link.hash !== `#${current}`) { link.removeAttribute("aria-current"); continue; }
+      link.setAttribute("aria-current", "true");
+      link.closest("ul").scrollLeft = link.offsetLeft - 40;
+    }
+  }
+
+  /* ---- files to take away ---- */
+  function save(name, type, text) {
+    const url = URL.createObjectURL(new Blob([text], { type }));
+    const link = el("a", { href: url, download: name });
+    document.body.append(link); link.click(); link.remove();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  }
+  function csvCell(text) {
+    // A spreadsheet must not take foreign text for a formula.
+    const safe = /^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.,]+( to [+-]?[\d.]+)?$/.test(text) ? `'${text}` : text;
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  }
+  const csv = (lines) => lines.map((line) => line.map(csvCell).join(",")).join("\r\n") + "\r\n";
+  function csvButton(name, lines) {
+    return el("button", { type: "button", class: "small", "aria-label": `Save ${name} as CSV`, on: { click: () => save(`${name}.csv`, "text/csv", csv(lines())) } }, "CSV");
+  }
+  function svgText(svg) {
+    const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
+    from.forEach((one, at) => {
+      const style = getComputedStyle(one);
+      for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-weight", "font-family"]) to[at].setAttribute(name, style.getPropertyValue(name));
+      to[at].removeAttribute("class");
+    });
+    return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}`;
+  }
+  function addTools(root) {
+    for (const one of root.querySelectorAll("table")) {
+      if (one.dataset.name === "trials" || one.caption.querySelector("button")) continue;
+      const name = one.dataset.name || one.caption.textContent;
+      one.caption.append(el("span", { class: "bar-tools" }, csvButton(name, () => [...one.rows].filter((line) => !line.hidden).map((line) => [...line.cells].filter((cell) => !cell.hidden).map((cell) => cell.dataset.label || cell.textContent)))));
+      if (one.tBodies[0].rows.length > 2) makeSortable(one);
+    }
+    for (const one of root.querySelectorAll("figure.chart")) {
+      one.querySelector("figcaption").append(el("button", { type: "button", class: "small", "aria-label": `Save ${one.dataset.name} as SVG`, on: { click: () => save(`${one.dataset.name}.svg`, "image/svg+xml", svgText(one.querySelector("svg"))) } }, "SVG"));
+    }
+  }
+  function makeSortable(one) {
+    [...one.tHead.rows[0].cells].forEach((head, at) => {
+      const text = head.textContent;
+      head.dataset.label = text;
+      head.replaceChildren(el("button", { type: "button", on: { click: () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        for (const other of one.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const body = one.tBodies[0], sign = down ? -1 : 1;
+        const keyed = [...body.rows].map((line) => { const shown = line.cells[at] ? line.cells[at].textContent : ""; const found = Number.parseFloat(shown.replaceAll(",", "")); return [Number.isNaN(found) ? null : found, shown, line]; });
+        const numeric = keyed.some(([found]) => found !== null) && head.classList.contains("n");
+        keyed.sort(([a, x], [b, y]) => numeric ? (a === null ? 1 : b === null ? -1 : sign * (a - b)) : sign * (x < y ? -1 : x > y ? 1 : 0));
+        body.append(...keyed.map(([, , line]) => line));
+      } } }, text));
+    });
+  }
+
+  /* ---- keys and tools ---- */
+  const HELP = [["/", "filter tasks"], ["j k", "next and previous trial"], ["[ ]", "previous and next turn"], ["Esc", "back"], ["?", "this help"]];
+  const help = el("dialog", { "aria-label": "Keys" }, el("h2", {}, "Keys"), el("dl", { class: "facts" }, HELP.map(([key, text]) => el("div", {}, el("dt", {}, key.split(" ").map((one) => el("kbd", {}, one))), el("dd", {}, text)))),
+    el("form", { method: "dialog", on: { submit: (event) => { event.preventDefault(); help.close(); } } }, el("button", {}, "Close")));
+  function follow(rel) { const link = document.querySelector(`#single a[rel="${rel}"]`); if (link) link.click(); }
+  function turnBy(step) {
+    const turns = [...document.querySelectorAll("#trajectory .turn")].map((one) => Number(one.dataset.turn)).filter(Boolean);
+    if (!turns.length) return;
+    const now = turns.indexOf(Number(parameters().turn) || -1), next = turns[Math.min(Math.max(now + step, 0), turns.length - 1)];
+    if (next !== undefined) go({ turn: next });
+  }
+  function key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    const inTrial = Boolean(parameters().trial);
+    const actions = {
+      "/": () => { if (!$("single").hidden) location.hash = fragment({}, filters()) || "#trials"; setTimeout(() => { $("trials").scrollIntoView(); table.task.focus(); }, 50); },
+      "?": () => help.showModal(),
+      "Escape": () => { if (!$("single").hidden) location.hash = Object.keys(filters()).length ? fragment({}, filters()) : "#trials"; },
+      "[": () => turnBy(-1), "]": () => turnBy(1),
+      ...(inTrial ? { j: () => follow("next"), k: () => follow("prev"), ArrowRight: () => follow("next"), ArrowLeft: () => follow("prev") } : {}),
+    };
+    if (actions[event.key] && !help.open) { event.preventDefault(); actions[event.key](); }
+  }
+  function theme() {
+    const stored = (() => { try { return localStorage.getItem("aec-theme"); } catch { return null; } })();
+    const set = (name) => {
+      name ? document.documentElement.setAttribute("data-theme", name) : document.documentElement.removeAttribute("data-theme");
+      button.textContent = isDark() ? "Light" : "Dark";
+    };
+    const isDark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+    const button = el("button", { type: "button", on: { click: () => { const name = isDark() ? "light" : "dark"; set(name); try { localStorage.setItem("aec-theme", name); } catch { /* not kept */ } } } }, "Dark");
+    set(stored === "dark" || stored === "light" ? stored : "");
+    return button;
+  }
+
+  async function start() {
+    $("tools").append(theme(), el("button", { type: "button", on: { click: () => help.showModal() } }, "Keys"));
+    document.body.append(help);
+    data = await unpack("columns");
+    ids = Uint8Array.from(atob(data.ids), (char) => char.charCodeAt(0));
+    places = (await unpack("places")) || [];
+    rows = Array.from({ length: data.n }, (_, index) => index);
+    // A column that says the same of every trial says nothing.
+    const dull = { attempt: 1, warnings: 0, usd: null, tokens_out: null, turns: null };
+    COLUMNS = ALL_COLUMNS.filter(([name]) => !(name in dull) || byName(name).some((found) => found !== dull[name]));
+    if (data.n) table = new Trials($("trials-app"));
+    linkMatrix();
+    addTools($("report"));
+    addEventListener("hashchange", route);
+    document.addEventListener("keydown", key);
+    addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("#report details")) one.open = true; });
+    if (table) await route();
+    document.documentElement.setAttribute("data-ready", "");
+  }
+  start();
+})();

@@ -1,0 +1,202 @@
+"""The HTML file in a real browser: offline, by keyboard, narrow, dark, printed, without scripts."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.conftest import TRIALS, Open
+from tests.costs import at_night
+from tests.ledgers import records
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.needs("browser")
+
+TRIAL = next(one for one in records(TRIALS) if one.agent.name == "claude-tool-loop").trial_id
+TASK = next(records(1)).task.task_id
+VIEWS = ("", "trials", f"trial={TRIAL}", f"page=task&task={TASK.replace('/', '%2F')}")
+
+
+def count(page: Page, selector: str) -> int:
+    return page.locator(selector).count()
+
+
+def shown_tasks(page: Page) -> list[str]:
+    return page.locator(".virtual tbody th").all_inner_texts()
+
+
+def test_without_scripts_every_section_has_its_table_and_every_trial_its_row(opened: Open) -> None:
+    one = opened(java_script_enabled=False)
+    one.has_script = False
+    page = one.go()
+    sections = page.locator("#report > section")
+    assert sections.count() == 11
+    for index in range(1, sections.count()):
+        assert sections.nth(index).locator("table").count(), index
+    assert count(page, "noscript table tbody tr") == TRIALS
+    assert page.locator("noscript table").is_visible()
+    assert count(page, "h1") == 1
+    assert not page.locator("#single").is_visible()
+
+
+WCAG = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+COLOURS = {"type": "rule", "values": ["color-contrast"]}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "rules"),
+    [("light", WCAG), ("dark", COLOURS), at_night("dark", WCAG)],
+    ids=["light", "dark", "dark-all"],
+)
+def test_nothing_breaks_a_rule_of_accessibility(
+    opened: Open, scheme: str, rules: dict[str, object]
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    one = opened(color_scheme=scheme)
+    for view in VIEWS[1:]:
+        results = Axe().run(one.go(view), options={"runOnly": rules, "resultTypes": ["violations"]})
+        found = [
+            (found["id"], node["target"], node.get("failureSummary", "")[:300])
+            for found in results.response["violations"]
+            for node in found["nodes"][:3]
+        ]
+        assert found == [], view
+
+
+@pytest.mark.parametrize("width", [360, 320])  # 1280 at a zoom of 400 % is 320
+def test_no_view_scrolls_sideways(opened: Open, width: int) -> None:
+    one = opened(viewport={"width": width, "height": 800})
+    for view in VIEWS:
+        page = one.go(view)
+        wide = page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        assert wide <= 0, view
+
+
+def test_a_trial_and_its_turns_are_reached_by_keyboard_alone(opened: Open) -> None:
+    page = opened().go("agent=claude-tool-loop")
+    page.keyboard.press("/")
+    page.wait_for_selector("input[type=search]:focus")
+    page.keyboard.type("civil/*")
+    page.wait_for_url("**task=civil**")
+    page.locator(".virtual tbody a").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#single h2:focus")
+    first = page.url
+    assert "agent=claude-tool-loop" in first
+    page.keyboard.press("]")
+    page.keyboard.press("]")
+    page.wait_for_selector(".turn.current[data-turn='2']")
+    page.keyboard.press("[")
+    page.wait_for_selector(".turn.current[data-turn='1']")
+    page.keyboard.press("j")
+    page.wait_for_url(lambda url: "trial=" in url and "turn=" not in url and url != first)
+    page.wait_for_selector("#single h2:focus")
+    page.keyboard.press("k")
+    page.wait_for_url(first)
+    page.wait_for_selector("#single h2:focus")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#trials .virtual", state="visible")
+    assert page.url.endswith("#agent=claude-tool-loop&task=civil%2F*")
+
+
+def test_a_link_brings_the_same_view_back(opened: Open) -> None:
+    one = opened()
+    page = one.go("outcome=failed&task=civil%2F*&sort=-reward")
+    tasks = shown_tasks(page)
+    assert tasks
+    assert all(task.startswith("civil/") for task in tasks)
+    rewards = page.locator(".virtual tbody td.n:nth-child(5)").all_inner_texts()
+    assert rewards == sorted(rewards, reverse=True)
+    hidden = page.locator("table.matrix tbody tr:not([hidden]) th").all_inner_texts()
+    assert {task.partition("/")[0] for task in hidden} == {"civil"}
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert shown_tasks(page) == tasks
+    page = one.go(f"trial={TRIAL[:8]}&turn=2")
+    assert page.locator(".turn.current").get_attribute("data-turn") == "2"
+    assert page.locator("#single").inner_text().count(TRIAL) >= 1
+    page = one.go("trial=ffffffff")
+    assert "No trial of this report" in page.locator("#single").inner_text()
+
+
+def test_a_trial_shows_what_was_asked_done_and_earned(opened: Open) -> None:
+    page = opened().go(f"trial={TRIAL}")
+    text = page.locator("#single").inner_text()
+    for words in (
+        "Size the conductor",
+        "Breakdown",
+        "Parts of the reward",
+        "expected 3.2",
+        "Turn 1",
+    ):
+        assert words in text, words
+    assert "claude-tool-loop-1]'" in text
+    assert count(page, ".turn") > 3
+    page.get_by_label("results").uncheck()
+    assert page.locator(".e-tool_result").first.is_hidden()
+    page.get_by_role("link", name="side by side").first.click()
+    page.locator("#single article").nth(1).wait_for()
+
+
+def test_agents_that_disagree_can_be_filtered(opened: Open) -> None:
+    page = opened().go("trials")
+    page.get_by_label("outcome").select_option("different")
+    page.wait_for_url("**different**")
+    text = page.locator(".count").inner_text()
+    assert "of 90 attempts" in text
+
+
+def test_tables_and_plots_can_be_taken_away(opened: Open) -> None:
+    page = opened().go("agent=codex&sort=reward")
+    with page.expect_download() as download:
+        page.get_by_label("Save trials as CSV").click()
+    rows = list(csv.reader(io.StringIO(Path(download.value.path()).read_text())))
+    assert len(rows) == 1 + TRIALS // 5
+    assert {row[1] for row in rows[1:]} == {"codex"}
+    with page.expect_download() as download:
+        page.get_by_label("Save leaderboard as SVG").click()
+    drawing = Path(download.value.path()).read_text()
+    assert drawing.startswith("<?xml")
+    assert "class=" not in drawing
+    assert "claude-tool-loop" in drawing
+    with page.expect_download() as download:
+        page.get_by_label("Save leaderboard as CSV").click()
+    head, *body = csv.reader(io.StringIO(Path(download.value.path()).read_text()))
+    assert head[0] == "agent"
+    assert len(body) == 5
+
+
+def test_print_is_light_and_has_every_section_but_the_trials(opened: Open) -> None:
+    one = opened(color_scheme="dark")
+    page = one.go()
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    headings = page.locator("#report h2:visible").all_inner_texts()
+    assert len(headings) == len(set(headings)) == 11
+    assert page.locator(".virtual").is_hidden()
+    assert page.get_by_text("Trials are not printed").is_visible()
+    page.set_viewport_size({"width": 720, "height": 1000})
+    clipped = page.evaluate(
+        "[...document.querySelectorAll('#report table')].filter((one) => one.offsetWidth &&"
+        " one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.dataset.name)"
+    )
+    assert clipped == []
+
+
+def test_the_scheme_can_be_chosen(opened: Open) -> None:
+    page = opened(color_scheme="light").go()
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light

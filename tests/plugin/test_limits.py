@@ -1,0 +1,36 @@
+"""Limits of the process that are too low for a run are one line, not an internal error."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from pytest_aecbench.host.limits import exhausted_limit
+from tests.project import Project
+
+
+@pytest.mark.parametrize("limit", [16, 20, 24])
+def test_too_few_open_files_refuse_the_run_in_one_line(project: Project, limit: int) -> None:
+    project.task()
+    command = f'ulimit -n {limit}; exec "$0" -m pytest tasks'
+    result = subprocess.run(
+        ["bash", "-c", command, sys.executable], cwd=project.path, capture_output=True, text=True
+    )
+    assert "INTERNALERROR" not in result.stdout
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR
+    expected = (
+        f"the run cannot begin: ulimit -n is {limit}, which is too low; allow more open files"
+    )
+    assert result.stderr.strip() == f"ERROR: {expected}"
+
+
+def test_too_few_processes_are_named_and_other_errors_are_not() -> None:
+    limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    found = exhausted_limit(OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)))
+    assert found == f"ulimit -u is {limit}, which is too low; allow more processes and threads"
+    assert exhausted_limit(OSError(errno.ENOENT, "")) is None

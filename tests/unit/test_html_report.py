@@ -1,0 +1,387 @@
+"""The HTML file has the figures of the other reports, the same bytes each time, and no more."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pytest_aecbench.reports.html as html
+from pytest_aecbench.ledger.record import Failure, TrialRecord
+from pytest_aecbench.reports.columns import PAIRED, TABLE, cells
+from pytest_aecbench.reports.comparison import compare
+from pytest_aecbench.reports.gates import Verdict
+from pytest_aecbench.reports.html.columns import packed, why
+from pytest_aecbench.reports.html.details import by_worth
+from pytest_aecbench.reports.html.page import render
+from pytest_aecbench.reports.html.pages.errors import folded
+from pytest_aecbench.reports.html.pages.rewards import spread
+from pytest_aecbench.reports.html.source import Evidence, Figures, Source
+from pytest_aecbench.reports.html.svg import element
+from pytest_aecbench.reports.html.texts import shown, shown_in
+from pytest_aecbench.reports.html.timeline import Clock, lanes, spans
+from pytest_aecbench.reports.leaderboard import leaderboard
+from pytest_aecbench.reports.rankings import board_cells
+from pytest_aecbench.reports.results import TrialResult
+from tests.ledgers import records
+from tests.tables import tables
+from tests.unit.test_leaderboard import record
+from tests.unit.test_record import failed, scored
+
+ASSETS = Path(html.__file__).parent / "assets"
+RECORDS = list(records(90))
+
+
+def unpacked(page: bytes, name: str) -> Any:
+    (text,) = re.findall(rb'id="%s">([^<]*)</script>' % name.encode(), page)
+    return json.loads(gzip.decompress(base64.b64decode(text)))
+
+
+@pytest.fixture(scope="module")
+def page() -> bytes:
+    return render(Source(RECORDS)).text
+
+
+def test_the_same_records_give_the_same_bytes_in_any_order(page: bytes) -> None:
+    assert render(Source(RECORDS)).text == page
+    assert render(Source(RECORDS[::-1])).text == page
+
+
+def test_the_leaderboard_is_that_of_the_command(page: bytes) -> None:
+    board = leaderboard(RECORDS)
+    _, *rows = tables(page).found["leaderboard"]
+    for found, row in zip(rows, board.rows, strict=True):
+        expected = board_cells(board, row)
+        assert [found[0], *found[2:]][: len(expected)] == list(expected)
+    _, *pairs = tables(page).found["pairs"]
+    assert [row[2:] for row in pairs] == [list(cells(PAIRED, pair)) for pair in board.pairs]
+    _, *domains = tables(page).found["by-domain"]
+    assert [row[2:] for row in domains] == [
+        list(cells(TABLE, group)) for row in board.rows for group in row.summary.by_domain.values()
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.sampled_from(["civil/x", "civil/y", "water/z"]),
+            st.sampled_from([0.0, 0.25, 1.0, None]),
+            st.integers(1, 3),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_whatever_the_records_the_figures_are_those_of_the_command(
+    made: list[tuple[str, str, float | None, int]],
+) -> None:
+    found = [
+        record(
+            agent,
+            task,
+            reward,
+            repetition=repetition,
+            minute=minute,
+            trial_id=f"{minute:08x}-0000-4000-8000-000000000000",
+        )
+        for minute, (agent, task, reward, repetition) in enumerate(made)
+    ]
+    board = leaderboard(found)
+    text = render(Source(found)).text
+    _, *rows = tables(text).found["leaderboard"]
+    for cells_, row in zip(rows, board.rows, strict=True):
+        expected = board_cells(board, row)
+        assert [cells_[0], *cells_[2:]][: len(expected)] == list(expected)
+    assert len(tables(text).found["trials"]) == len(found) + 1
+
+
+def test_every_section_has_a_table_and_every_attempt_is_a_row(page: bytes) -> None:
+    found = tables(page)
+    assert [name for name, inner in found.sections.items() if not inner] == ["overview"]
+    assert len(found.found["trials"]) == len(RECORDS) + 1
+
+
+def test_a_comparison_is_that_of_the_command() -> None:
+    before = list(records(90, experiment="before", seed=2, shift=0.2))
+    sides = ([TrialResult.from_record(one) for one in side] for side in (before, RECORDS))
+    comparison = compare(*sides, names=("before", "nightly"))
+    text = render(Source(RECORDS, comparison=comparison)).text
+    _, *rows = tables(text).found["compare"]
+    assert [row[:5] for row in rows] == [
+        [
+            agent.name,
+            f"{agent.pairs}",
+            f"{agent.before:.2f}",
+            f"{agent.after:.2f}",
+            f"{agent.change:+.2f}",
+        ]
+        for agent in comparison.agents
+    ]
+    worse = comparison.agents[0].worse[0]
+    assert tables(text).found[f"changed-{comparison.agents[0].name}"][1][0] == worse.task_id
+
+
+def test_the_verdict_of_the_gate_stands_at_the_top() -> None:
+    verdict = Verdict(False, ("mean = 0.10 (1 task), needs >= 0.5: does not hold",))
+    text = render(Source(RECORDS, verdict=verdict)).text.decode()
+    assert text.index("The gate failed.") < text.index("does not hold") < text.index("not scored")
+
+
+SECRET_ANSWER = "the-expected-answer"
+
+
+def with_answers(include: str) -> str:
+    one = record(
+        evaluation=scored(0.5, details={"part-of-it": 0.5}, breakdown={"x": SECRET_ANSWER}),
+        outputs={"output_excerpt": "what-it-wrote"},
+        warnings=("a-warning-text",),
+    )
+    broken = record(
+        "other", evaluation=failed(Failure(cause="launch", type="X", message="message-of-it"))
+    )
+    evidence = Evidence(
+        instruction="do-this-please",
+        entries=[{"role": "user", "content": "it-was-said"}],
+        files=[("a.txt", 3, "in-the-file")],
+        verifier_output="verifier-said",
+    )
+    source = Source([one, broken], include=include, evidence=lambda record: evidence)
+    page = render(source).text
+    packs = re.findall(rb'application/gzip" id="[^"]+">([^<]*)</script>', page)
+    inner = "".join(gzip.decompress(base64.b64decode(pack)).decode() for pack in packs)
+    return page.decode() + inner
+
+
+@pytest.mark.parametrize(
+    ("include", "has", "lacks"),
+    [
+        ("figures", (), (SECRET_ANSWER, "part-of-it", "what-it-wrote", "message-of-it")),
+        ("figures", (), ("a-warning-text", "do-this-please", "it-was-said", "contains answers")),
+        ("results", (SECRET_ANSWER, "part-of-it", "what-it-wrote", "message-of-it"), ()),
+        ("results", ("contains answers",), ("do-this-please", "it-was-said", "in-the-file")),
+        ("all", ("do-this-please", "it-was-said", "in-the-file", "verifier-said"), ()),
+    ],
+)
+def test_a_level_has_no_more_than_it_says(
+    include: str, has: tuple[str, ...], lacks: tuple[str, ...]
+) -> None:
+    text = with_answers(include)
+    assert [word for word in has if word not in text] == []
+    assert [word for word in lacks if word in text] == []
+
+
+def test_held_out_tasks_are_counted_and_not_named_unless_asked_for() -> None:
+    hidden = record("it", "secret/task", visibility="holdout", minute=1)
+    found = [record(), hidden]
+    source = Source(found, evidence=lambda record: Evidence(instruction=record.task.task_id))
+    text = render(source).text.decode()
+    inner = json.dumps([unpacked(text.encode(), name) for name in ("columns", "tasks-data", "b-0")])
+    assert "secret" not in text + inner
+    assert hidden.trial_id not in text
+    assert "not counted: 1 of held-out tasks" in text
+    assert "secret/task" in render(replace(source, holdout=True)).text.decode()
+
+
+def test_details_go_in_by_worth_until_the_page_is_full() -> None:
+    def evidence(record: TrialRecord) -> Evidence:
+        noise = random.Random(record.trial_id).randbytes(3000).hex()
+        return Evidence(entries=[{"role": "assistant", "content": noise}])
+
+    source = Source(RECORDS, evidence=evidence)
+    whole = render(source)
+    assert whole.detailed == whole.trials == len(RECORDS)
+    limit = (len(whole.text) + len(render(replace(source, include="figures")).text)) // 2
+    small = render(source, max_bytes=limit)
+    assert 0 < small.detailed < small.trials
+    assert len(small.text) <= limit
+    places = unpacked(small.text, "places")
+    order = by_worth(Figures(source))
+    assert {index for index, place in enumerate(places) if place >= 0} == set(
+        order[: small.detailed]
+    )
+
+
+def test_errors_come_first_then_failed_then_one_passed_of_each() -> None:
+    found = [
+        record(reward=1.0, minute=0, repetition=1),
+        record(reward=1.0, minute=1, repetition=2),
+        record(reward=0.0, minute=2, repetition=3),
+        record(reward=None, minute=3, repetition=4),
+    ]
+    numbered = [
+        one.model_copy(update={"trial_id": f"{n:08x}-0000-4000-8000-000000000000"})
+        for n, one in enumerate(found)
+    ]
+    assert by_worth(Figures(Source(numbered))) == [3, 2, 0, 1]
+
+
+def test_secrets_are_removed_once_more() -> None:
+    def scrub(data: Any) -> Any:
+        return json.loads(json.dumps(data).replace("sk-secret", "<KEY>"))
+
+    evidence = Evidence(
+        instruction="say sk-secret", entries=[{"role": "user", "content": "sk-secret"}]
+    )
+    source = Source([record()], evidence=lambda record: evidence, scrub=scrub)
+    text = render(source).text
+    (key,) = re.findall(rb'id="i-(\w+)"', text)
+    assert unpacked(text, f"i-{key.decode()}") == "say <KEY>"
+    assert unpacked(text, "b-0")[0]["entries"][0]["text"] == "<KEY>"
+
+
+def test_the_page_loads_nothing_and_runs_only_its_own_script(page: bytes) -> None:
+    text = page.decode()
+    addresses = set(re.findall(r"https?://[^\s\"'<)]*", text))
+    assert addresses == {"http://www.w3.org/2000/svg"}
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy
+    assert policy[1].startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
+    assert "unsafe" not in policy[1]
+    assert re.findall(r"<[^>]* (?:on\w+|style)=", text) == []
+
+
+def test_markup_is_made_of_nothing_but_our_own_drawings_and_files() -> None:
+    template = (ASSETS / "page.html").read_text()
+    assert "safe" not in template
+    assert template.count("| drawn") == 1
+    sources = [path.read_text() for path in Path(html.__file__).parent.rglob("*.py")]
+    assert sum(source.count("Markup(") for source in sources) == 4
+    script = (ASSETS / "app.js").read_text()
+    for way in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "eval(",
+        "document.write",
+        "Function(",
+    ):
+        assert way not in script
+
+
+def test_script_and_style_are_small() -> None:
+    sizes = {name: (ASSETS / name).stat().st_size for name in ("app.js", "style.css")}
+    indents = {name: _indents((ASSETS / name).read_text()) for name in sizes}
+    assert sizes["app.js"] - indents["app.js"] <= 40_000
+    assert sum(sizes.values()) - sum(indents.values()) <= 60_000
+
+
+def _indents(text: str) -> int:
+    return sum(len(line) - len(line.lstrip()) for line in text.splitlines())
+
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31mred\x1b[0m\0\ud800=1+1"
+
+
+def test_foreign_text_is_text() -> None:
+    assert shown("a\x1b[1mb\x1b]0;title\x07c\r\nd\te") == "abc\nd\te"
+    assert shown("\u202e\0\ud800\U000e0041") == "\\u202e\\u0000\\ud800\\U000e0041"
+    assert shown("naïve 日本 \u00a0€") == "naïve 日本 \u00a0€"
+    assert shown_in({"\u202ek": ["\0", 1, None]}) == {"\\u202ek": ["\\u0000", 1, None]}
+    assert element("text", "<b>&", x=1) == '<text x="1">&lt;b&gt;&amp;</text>'
+
+
+def test_hostile_names_stay_text_in_the_page() -> None:
+    text = render(Source([record(HOSTILE.replace("\ud800", ""), f"civil/{HOSTILE[:30]}")])).text
+    assert b"<img" not in text
+    assert b"\x1b" not in text
+    assert "\u202e" not in text.decode()
+
+
+def contrast(one: str, other: str) -> float:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_in_charts_and_on_shades_can_be_read_in_both_schemes() -> None:
+    style = (ASSETS / "style.css").read_text()
+    pairs = dict(re.findall(r"--([\w-]+): light-dark\((#\w{6}, #\w{6})\)", style))
+    colours = {name: value.split(", ") for name, value in pairs.items()}
+    for scheme in (0, 1):
+        for ink, ground in (
+            *(("ink", ground) for ground in ("card", "page", "faint", "line", "accent-soft")),
+            *(("soft", ground) for ground in ("card", "page")),
+            ("ink", "range"),
+            *((f"{kind}", f"{kind}-soft") for kind in ("good", "bad", "warn")),
+            *((kind, "card") for kind in ("good", "bad", "warn", "accent")),
+        ):
+            found = contrast(colours[ink][scheme], colours[ground][scheme])
+            assert found >= 4.5, (ink, ground, scheme, round(found, 2))
+        for series in range(8):
+            assert contrast(colours[f"c{series}"][scheme], colours["card"][scheme]) >= 3
+    shades = re.findall(r", \.s\d+ \{ background: (#\w{6}); \}", style)
+    assert len(shades) == 11
+    assert min(contrast(shade, "#10151b") for shade in shades) >= 4.5
+
+
+def test_why_is_one_line() -> None:
+    one = record(evaluation=scored(0.35, details={"compliance": 0, "current": 1}))
+    assert why(one) == "reward 0.35, needed 1 (compliance 0)"
+    assert why(one, with_results=False) == "reward 0.35, needed 1"
+    broken = record(evaluation=failed(Failure(cause="launch", type="X", message="a\nb")))
+    assert why(broken) == "launch: a\ufffdb"
+
+
+def test_messages_that_differ_by_digits_and_ids_are_the_same() -> None:
+    one = folded("container 4f1c2ab9d0e1 gave up after 12 s")
+    assert (
+        one == folded("container 9a8b7c6d5e4f gave up after 3 s") == "container … gave up after … s"
+    )
+
+
+def test_exact_zeros_and_ones_are_apart_from_the_bins() -> None:
+    bins, zeros, ones = spread([0, 0, 1, 0.01, 0.5, 0.999])
+    assert (zeros, ones) == (2, 1)
+    assert [n for n, count in enumerate(bins) if count] == [0, 10, 20]
+
+
+def test_lanes_hold_one_attempt_at_a_time() -> None:
+    assert lanes([(0, 10), (1, 5), (5, 9), (9, 12), (10, 11)]) == [0, 1, 1, 1, 0]
+
+
+def test_times_without_an_attempt_are_left_out() -> None:
+    clock = Clock([(0, 10), (5, 20), (1000, 1010)])
+    assert clock.total_sec == 30
+    assert clock.gaps_sec == [980]
+    assert [clock(moment) for moment in (0, 20, 500, 1005, 2000)] == [0, 20, 20, 25, 30]
+
+
+def test_phases_are_where_they_began_and_the_rest_is_other() -> None:
+    timing = RECORDS[0].timing.model_copy(
+        update={
+            "finished_at": RECORDS[0].timing.started_at + timedelta(seconds=10),
+            "agent": 4.0,
+            "verify": 2.0,
+            "starts": {"agent": 1.0, "verify": 6.0},
+            **dict.fromkeys(("wait", "build", "launch", "collect")),
+        }
+    )
+    begun = timing.started_at.timestamp()
+    assert [(s.phase, s.start - begun, s.end - begun) for s in spans(timing)] == [
+        ("other", 0, 1),
+        ("agent", 1, 5),
+        ("other", 5, 6),
+        ("verify", 6, 8),
+        ("other", 8, 10),
+    ]
+    older = timing.model_copy(update={"starts": {}})
+    assert [s.phase for s in spans(older)] == ["agent", "verify", "other"]
+
+
+def test_packed_data_is_the_same_each_time() -> None:
+    assert packed({"a": [1, None]}) == packed({"a": [1, None]})

@@ -185,7 +185,8 @@ class TrialItem(SandboxItem):
         if self.reused is None:
             self.skip_if_spent()
             self._claim = reversible(
-                lambda claim: claim.release(None), partial(claim_trial, self.config, self.trial)
+                lambda claim: claim.release(None),
+                partial(claim_trial, self.config, self.trial, self.name),
             )
             if (trial_id := self._claim.earned_elsewhere()) is not None:
                 self.reused = stored_record(self.trial, trial_id)

@@ -42,10 +42,11 @@ def check_experiment(config: pytest.Config) -> None:
         )
 
 
-def claim_trial(config: pytest.Config, trial: Trial) -> Claim:
-    """Claim a trial; skip it if another run is running it."""
-    # The key is not enough, because two directories may hold the same task.
-    names = (trial.key, trial.task.task_id, trial.agent.name, str(trial.repetition))
+def claim_trial(config: pytest.Config, trial: Trial, name: str) -> Claim:
+    """Claim a trial, of an item of that name; skip it if another run is running it."""
+    # The key is not enough, because two directories may hold the same task, and a fixture of the
+    # user's may have parameters.
+    names = (trial.key, trial.task.task_id, trial.agent.name, str(trial.repetition), name)
     claim = state_of(config).claims.claim(*names)
     if claim is None:
         pytest.skip("another run of the experiment is running this trial")

@@ -491,16 +491,14 @@ def test_all_trials_in_flight_are_recorded_and_removed_when_a_run_is_stopped(
 
 
 @pytest.mark.slow
-def test_a_second_signal_ends_all_at_once_and_the_next_run_records_them(
-    counting: Project, seconds: str
-) -> None:
+def test_trials_of_a_killed_run_are_recorded_by_the_next(counting: Project, seconds: str) -> None:
     write_tasks(counting, 20, solve=f"touch started; sleep {seconds}")
     process = start(counting, "--aec-concurrency=20")
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     write_tasks(counting, 20)
     result = run(counting, "-k", "t0 or t1")
-    result.stdout.fnmatch_lines(["aec: recorded 20 trials that died with their run"])
+    result.stdout.fnmatch_lines(["aec: recorded 20 trials that died with a run"])
 
 
 TURNS = """

@@ -13,6 +13,8 @@ import typer
 from pytest_aecbench.cli.console import AsJson, print_json, project_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_aecbench.host.runs import Lease
     from pytest_aecbench.settings.model import Settings
 
@@ -97,6 +99,7 @@ def _reap_backends(backend: str | None, *, dry_run: bool) -> _Found:
     settings = project_settings()
     sys.path.insert(0, str(settings.root))  # where a project has its own backends
     found = _Found()
+    variables = tuple(os.environ)  # vendors' libraries may be told more by some of our own
     for name in [backend] if backend else sorted(BACKENDS):
         try:
             made = make_backend(name, "--backend", settings.on(name))
@@ -108,14 +111,14 @@ def _reap_backends(backend: str | None, *, dry_run: bool) -> _Found:
             if backend is not None:
                 raise
             found.passed_over[name] = str(error)
-            if isinstance(error, SettingsError) and not _is_used(settings, name):
+            if isinstance(error, SettingsError) and not _is_used(settings, name, variables):
                 found.not_set_up.add(name)
     return found
 
 
-def _is_used(settings: Settings, backend: str) -> bool:
+def _is_used(settings: Settings, backend: str, variables: Iterable[str]) -> bool:
     """Return whether the project or the environment has settings for a backend."""
-    has_variables = any(name.startswith(f"{backend.upper()}_") for name in os.environ)
+    has_variables = any(name.startswith(f"{backend.upper()}_") for name in variables)
     return backend == settings.backend or bool(settings.options_of(backend)) or has_variables
 
 

@@ -54,7 +54,7 @@ def run(aec_bench: Run, command: list[str]) -> None:
         assert program == "pytest"
         argv = [sys.executable, "-m", "pytest", *arguments]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
-        assert "aec: dataset electrical@1.0.0, tasks in it 1" in done.stdout, (
+        assert "aec: dataset electrical@1.0.0, 1 task" in done.stdout, (
             done.stdout + done.stderr
         )
 

@@ -9,7 +9,7 @@ import secrets
 import tarfile
 import tempfile
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import PurePosixPath
@@ -239,7 +239,7 @@ class Box:
 
     def _has_begun(self, nonce: str) -> bool:
         try:
-            self._read(f"{self._where(nonce)}/begun")
+            b"".join(self._read(f"{self._where(nonce)}/begun"))
         except FileNotFoundError:
             return False
         return True
@@ -270,13 +270,15 @@ class Box:
 
     def _read(self, path: str) -> Iterable[bytes]:
         def read() -> IO[bytes]:
-            file = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115  (closed when it is read)
-            for chunk in self.vendor.read(self.sandbox_id, path):
-                file.write(chunk)
-                if file.tell() > 2 * TOTAL_CAP:  # more than it was said to have
-                    raise SandboxBroken(f"{self.vendor.name}: {path} is too large")
-            file.seek(0)
-            return file
+            with ExitStack() as stack:
+                file = stack.enter_context(tempfile.SpooledTemporaryFile(_SPOOL))
+                for chunk in self.vendor.read(self.sandbox_id, path):
+                    file.write(chunk)
+                    if file.tell() > 2 * TOTAL_CAP:  # more than it was said to have
+                        raise SandboxBroken(f"{self.vendor.name}: {path} is too large")
+                file.seek(0)
+                stack.pop_all()  # it is closed when it has been read
+                return file
 
         return _chunks(self._transfer(read, "a download"))
 

@@ -265,7 +265,7 @@ class VendorFaults:
         assert server.sandboxes == {}
         fewer = backend.concurrency() // 2
         assert backend.notes(image_ref) == (
-            f"{self.name}: is busy; {fewer} sandboxes at once for some minutes",
+            f"{self.name} is busy; {fewer} sandboxes at once for some minutes",
         )
 
     def test_a_vendor_that_stays_busy_is_an_error_that_says_so(

@@ -150,7 +150,8 @@ def test_nothing_is_left_of_the_second_look(project: Project) -> None:
     project.task(solve="echo crash > output.jsonl", test_sh=CRASHES)
     project.run().assert_outcomes(failed=1)
     jobs = project.path / project.record()["outputs"]["jobs_dir"]
-    assert [path.name for path in jobs.parent.iterdir() if path.is_dir()] == [jobs.name]
+    directories = {path.name for path in jobs.parent.iterdir() if path.is_dir()}
+    assert directories == {"instructions", jobs.name}
     assert {path.name for path in jobs.iterdir()} == {"logs", "workspace"}
 
 

@@ -150,7 +150,7 @@ def test_disabled_verification_scores_nothing(anyhow: Project) -> None:
         ),
         (
             "tasks: {dataset: none-such@1.0.0}",
-            "x.yaml: tasks.dataset: 'none-such",
+            "x.yaml: tasks.dataset: dataset 'none-such",
         ),
         ("compute: {local: {a: 1}}", "x.yaml: compute.local: the local backend has no options;"),
         (
@@ -277,4 +277,4 @@ def test_an_experiment_with_an_id_is_resumed_by_it(project: Project) -> None:
     project.run("--aec-experiment-id=later")
     result = project.run(experiment, "--aec-resume")
     result.assert_outcomes(passed=1)
-    assert "aec: resuming: 1 trials have a reward" in result.stdout.str()
+    assert "aec: resuming: 1 trial reused, because the reward is known" in result.stdout.str()

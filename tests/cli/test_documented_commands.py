@@ -54,9 +54,7 @@ def run(aec_bench: Run, command: list[str]) -> None:
         assert program == "pytest"
         argv = [sys.executable, "-m", "pytest", *arguments]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
-        assert "aec: dataset electrical@1.0.0, 1 task" in done.stdout, (
-            done.stdout + done.stderr
-        )
+        assert "aec: dataset electrical@1.0.0, 1 task" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_commands_for_datasets_work(project: Path, aec_bench: Run) -> None:

@@ -82,7 +82,7 @@ def test_calls_are_made_away_and_everything_else_in_one_thread() -> None:
 
 def test_lanes_wait_side_by_side() -> None:
     met = threading.Barrier(20)
-    assert results(*[lambda: away(met.wait, 10.0) >= 0] * 20) == [True] * 20
+    assert results(*[lambda: away(met.wait, 60.0) >= 0] * 20) == [True] * 20
 
 
 def test_answers_come_out_of_order() -> None:
@@ -531,7 +531,8 @@ def test_without_lanes_a_job_has_one_trial() -> None:
 
 
 THOUSAND = """
-import resource, threading
+import re, threading
+from pathlib import Path
 from pytest_aecbench.host.hub import Hub
 from pytest_aecbench.host.lanes import away, pause
 
@@ -549,7 +550,8 @@ assert len(waiting) == 1000
 end.set()
 while hub.lanes:
     hub.step(10)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+# Not getrusage, which also counts the memory of the process that started this one.
+print(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
@@ -557,7 +559,7 @@ def test_a_thousand_lanes_need_little_memory() -> None:
     argv = [sys.executable, "-c", THOUSAND]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 150
+    assert int(done.stdout) < 150 * 1024
 
 
 def test_lanes_have_names_and_notes() -> None:

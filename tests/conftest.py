@@ -95,9 +95,12 @@ def pytest_configure(config: pytest.Config) -> None:
     ):
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(Costs(turn="alone_on_engine"), "aec-test-costs")
-    # A shell's background jobs, and all that they start, ignore it; here runs are interrupted.
+    # A shell's background jobs, and all that they start, ignore SIGINT, and those of nohup SIGHUP;
+    # here runs are interrupted by both.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadGroupScheduling | None:

@@ -8,8 +8,10 @@ import shutil
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -105,6 +107,9 @@ def doctor(
     checks = [*_machine_checks(), *_project_checks(settings, problem)]
     checks += _provider_checks(from_file)
     checks += _backend_checks(settings)
+    # It turns a warning of a library of its own off for good, which it cannot beside other threads.
+    with suppress(ImportError):
+        import_module("requests")
     with ThreadPoolExecutor(len(checks)) as pool:
         findings = list(pool.map(lambda check: check.run(timeout), checks))
     _print([_scrubbed(finding, settings) for finding in findings], as_json=as_json)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.agents.parameters import AdvisorParameters
     from pytest_aecbench.providers.calls import Caller
 
-__all__ = ["Advisor"]
+__all__ = ["Advisor", "message_lines"]
 
 # Of each part of the conversation, the advisor sees so much.
 _PART_CHARS = 2000
@@ -61,7 +61,7 @@ class Advisor:
             return ToolOutput(f"all {most} questions are used; go on alone", is_error=True)
         self._uses += 1
         shown = self._messages[max(0, len(self._messages) - self._parameters.context_window) :]
-        context = "\n\n".join(line for message in shown for line in _lines(message))
+        context = "\n\n".join(line for message in shown for line in message_lines(message))
         asked = f"{context}\n\nThe question:\n{question}" if context else question
         request = ModelRequest(
             (Message("user", (Text(asked),)),),
@@ -76,7 +76,8 @@ class Advisor:
         return ToolOutput(f"{answer or '(no answer)'}\n[{left} questions left]")
 
 
-def _lines(message: Message) -> Iterator[str]:
+def message_lines(message: Message) -> Iterator[str]:
+    """Yield the parts of a message as an advisor or a summary is shown them."""
     for part in message.content:
         if text := _text(part):
             yield f"{message.role}: {clipped(text, _PART_CHARS)}"

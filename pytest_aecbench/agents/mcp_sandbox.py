@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents import mcp_bridge
+from pytest_aecbench.agents.exchange import GRACE_SEC, Exchange, NoAnswerError
 from pytest_aecbench.agents.mcp_results import failure, offered_tools, output_from
-from pytest_aecbench.agents.task_tools import as_line, execute_with_input
 from pytest_aecbench.errors import BackendError, LaunchError, TaskError
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["START_SEC", "sandbox_server"]
 
 START_SEC = 60.0
-# The bridge answers by the deadline; only one that hangs is stopped.
-_GRACE_SEC = 10.0
 _NO_PYTHON = 97
 _DIRECTORY = re.compile(r"/tmp/aecbench-mcp-\w+")  # noqa: S108  (made by mktemp in the sandbox)
 # Secrets are in a variable, because every process in the sandbox can read a command line.
@@ -39,10 +37,6 @@ python3 "$directory/bridge.py" serve "$directory" <<'AECBENCH_SERVER' && echo "$
 {server}
 AECBENCH_SERVER
 """
-
-
-class _NoAnswerError(Exception):
-    """The bridge gave no answer that makes sense; the model is told."""
 
 
 @contextmanager
@@ -86,61 +80,29 @@ def _tools(server: McpServerConfig, bridge: _Bridge) -> list[OfferedTool]:
         if isinstance(tools := answer.get("tools"), list):
             return offered_tools(server.name, tools, bridge.call)
         why = str(answer.get("error"))
-    except (_NoAnswerError, RecursionError) as error:
+    except (NoAnswerError, RecursionError) as error:
         why = str(error)
     said = " ".join(why.split())[:1000]
     raise LaunchError(f"mcp server {server.name!r}: did not start; {said}")
 
 
-class _Bridge:
-    """The bridge in the sandbox, each request to which is one command."""
+class _Bridge(Exchange):
+    """The bridge in the sandbox."""
 
     def __init__(self, sandbox: Sandbox, directory: str) -> None:
-        self._sandbox = sandbox
-        self._command = f"python3 {directory}/bridge.py ask {directory}"
+        command = f"python3 {directory}/bridge.py ask {directory}"
+        super().__init__(sandbox, command, "server", mcp_bridge.PIECE, mcp_bridge.MAX_MESSAGE)
 
     def call(self, name: str, arguments: Mapping[str, Any], timeout_sec: float) -> ToolOutput:
         """Call a tool; everything that goes wrong in the sandbox is an error for the model."""
         request = {"do": "call", "name": name, "arguments": arguments, "timeout": timeout_sec}
         try:
             answer = self.ask(request, timeout_sec)
-        except _NoAnswerError as error:
+        except NoAnswerError as error:
             return failure(error)
         return output_from(answer["result"]) if "result" in answer else failure(answer.get("error"))
 
-    def ask(self, request: Mapping[str, Any], timeout_sec: float) -> dict[str, Any]:
-        """Return the answer to a request, put together from its pieces."""
-        number, size, text = self._exchange(request, timeout_sec)
-        while len(text) < size:
-            if len(text) % mcp_bridge.PIECE or not text:
-                raise _NoAnswerError("the server's answer was torn")
-            more = {"do": "more", "reply": number, "offset": len(text)}
-            text += self._exchange(more, timeout_sec)[2]
-        try:
-            answer = json.loads(text)
-        except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
-            raise _NoAnswerError("the server's answer was not JSON")
-        return answer
-
-    def _exchange(self, request: Mapping[str, Any], timeout_sec: float) -> tuple[int, int, str]:
-        """Return an answer's number, its size and a piece of it."""
-        line = as_line(request)
-        done = execute_with_input(self._sandbox, self._command, line, timeout_sec + _GRACE_SEC)
-        if done.timed_out:
-            raise _NoAnswerError("the server did not answer in time")
-        head, _, piece = done.stdout.partition("\n")
-        try:
-            about = json.loads(head)
-            number, size = int(about["reply"]), int(about["size"])
-        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-            raise _NoAnswerError("the connection to the server is lost") from None
-        if size > mcp_bridge.MAX_MESSAGE:
-            raise _NoAnswerError("the server's answer is too long")
-        return number, size, piece
-
     def stop(self) -> None:
         """Let the server end and remove the bridge; processes that remain die with the sandbox."""
-        with suppress(BackendError, _NoAnswerError):
-            self.ask({"do": "stop"}, _GRACE_SEC)
+        with suppress(BackendError, NoAnswerError):
+            self.ask({"do": "stop"}, GRACE_SEC)

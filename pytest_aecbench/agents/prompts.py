@@ -18,6 +18,7 @@ __all__ = [
     "IDLE",
     "TOOL_LOOP_VERSION",
     "direct_system",
+    "joined",
     "last_turns",
     "tool_loop_system",
     "user_message",
@@ -52,12 +53,12 @@ CUT_CALL = "not run: your reply was cut at its maximum length; write less in one
 
 def tool_loop_system(spec: AgentSpec, task: Task) -> str:
     """Return the system prompt of the tool loop."""
-    return _joined(spec, task, _TOOL_LOOP)
+    return joined(spec, task, _placed(task, _TOOL_LOOP))
 
 
 def direct_system(spec: AgentSpec, task: Task) -> str:
     """Return the system prompt of a single reply."""
-    return _joined(spec, task, _DIRECT)
+    return joined(spec, task, _placed(task, _DIRECT))
 
 
 def user_message(task: Task) -> str:
@@ -72,8 +73,11 @@ def last_turns(left: int) -> str:
     return f"You have {left} turns left: write the answer now."
 
 
-def _joined(spec: AgentSpec, task: Task, own: str) -> str:
+def _placed(task: Task, rules: str) -> str:
+    return rules.format(workdir=task.workdir, output=task.output_path)
+
+
+def joined(spec: AgentSpec, task: Task, rules: str) -> str:
     """Join the agent's prompt, the harness's rules and the task's prompt, in this order."""
-    rules = own.format(workdir=task.workdir, output=task.output_path)
     parts = (spec.system_prompt, rules, task.system_prompt)
     return "\n\n".join(part.strip() for part in parts if part and part.strip())

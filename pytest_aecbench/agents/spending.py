@@ -32,7 +32,7 @@ class LimitReached(Exception):  # noqa: N818  (a state)
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """The tokens, money and calls that a trial may use in all; None is no limit.
+    """The tokens, money and calls that a trial may use in all; None leaves one out.
 
     ``billable_input`` is input that was not read from the provider's cache. ``max_calls`` are those
     that ``Spending.call`` is told to count.

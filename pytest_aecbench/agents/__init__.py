@@ -160,7 +160,9 @@ class Agent(Protocol):
     infrastructure broke: the trial is an error and not scored.
 
     An agent that works in the sandbox by itself may have two more members: ``installation``, an
-    ``Installation`` to add to the task's image or None, and ``network``, a ``Network``.
+    ``Installation`` to add to the task's image or None, and ``network``, a ``Network``. One that a
+    task has a file for may have ``check_task(task, prices)``, which raises a ``UserError`` before
+    the run for a task that it cannot work on.
     """
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:

@@ -175,6 +175,7 @@ MAX_WAIT_SEC = 600.0
 # The agents that call a model, and the parameters of theirs that AGENT_… variables override.
 MODEL_AGENTS: dict[str, tuple[str, ...]] = {
     "direct": ("max_tokens",),
+    "rlm": ("command_timeout", "max_tokens", "max_turns"),
     "tool_loop": ("command_timeout", "max_tokens", "max_turns"),
 }
 
@@ -188,5 +189,6 @@ AGENTS: dict[str, tuple[str, str | None]] = {
     "nop": ("pytest_aecbench.agents.nop.NopAgent", None),
     "oracle": ("pytest_aecbench.agents.oracle.OracleAgent", None),
     "replay": ("pytest_aecbench.agents.replay.ReplayAgent", None),
+    "rlm": ("pytest_aecbench.agents.rlm.agent.RlmAgent", None),
     "tool_loop": ("pytest_aecbench.agents.tool_loop.ToolLoopAgent", None),
 }

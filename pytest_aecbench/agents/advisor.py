@@ -76,11 +76,11 @@ class Advisor:
         return ToolOutput(f"{answer or '(no answer)'}\n[{left} questions left]")
 
 
-def message_lines(message: Message) -> Iterator[str]:
-    """Yield the parts of a message as an advisor or a summary is shown them."""
+def message_lines(message: Message, most: int | None = _PART_CHARS) -> Iterator[str]:
+    """Yield the parts of a message as text, each with at most so many characters."""
     for part in message.content:
         if text := _text(part):
-            yield f"{message.role}: {clipped(text, _PART_CHARS)}"
+            yield f"{message.role}: {text if most is None else clipped(text, most)}"
 
 
 def _text(part: Part) -> str:

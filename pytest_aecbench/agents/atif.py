@@ -1,7 +1,8 @@
 """ATIF, the trajectory format of Harbor's viewers: make it from a ``trajectory.jsonl``.
 
 A reply of the model, its tool calls and their results are one step. Tool calls that no reply asked
-for are a step of their own, with no call to a model.
+for are a step of their own, with no call to a model. Calls to models that a tool made come after
+the step of that tool; their ``extra`` says what they are.
 """
 
 from __future__ import annotations
@@ -163,11 +164,17 @@ class _Totals:
 
 def _steps(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
     step: dict[str, Any] | None = None
+    beside: list[dict[str, Any]] = []  # calls to models from the tools of the step
     for entry in entries:
+        if entry.is_beside:
+            _add_beside(beside, entry)
+            continue
         is_tool = entry.role in ("tool_call", "tool_result")
         if step is None or not is_tool or step["source"] != "agent":
             if step is not None:
                 yield step
+            yield from beside
+            beside.clear()
             step = _dispatch(entry) if is_tool else _said(entry)
         if entry.role == "tool_call":
             _add_call(step, entry)
@@ -175,6 +182,25 @@ def _steps(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
             _add_result(step, entry)
     if step is not None:
         yield step
+    yield from beside
+
+
+def _add_beside(steps: list[dict[str, Any]], entry: Entry) -> None:
+    """Add a call to a model, or a cell of the model that was called, to the steps of a tool."""
+    if entry.role not in ("tool_call", "tool_result"):
+        steps.append(_said(entry))
+        return
+    if not steps:
+        steps.append(_dispatch(entry))
+    if entry.role == "tool_call":
+        _add_call(steps[-1], entry)
+        return
+    asked = [step for step in steps if entry.call_id in _call_ids(step)]
+    _add_result(asked[-1] if asked else steps[-1], entry)
+
+
+def _call_ids(step: Mapping[str, Any]) -> set[str]:
+    return {call["tool_call_id"] for call in step.get("tool_calls", ())}
 
 
 def _said(entry: Entry) -> dict[str, Any]:
@@ -239,8 +265,7 @@ def _add_call(step: dict[str, Any], entry: Entry) -> None:
 
 
 def _add_result(step: dict[str, Any], entry: Entry) -> None:
-    ids = {call["tool_call_id"] for call in step.get("tool_calls", ())}
-    is_known = entry.call_id in ids
+    is_known = entry.call_id in _call_ids(step)
     about = {
         "call_id": None if is_known else entry.call_id,
         "exit_code": entry.exit_code,

@@ -42,6 +42,7 @@ _STATUS: dict[str, AgentStatus] = {
     "turn_limit": "limit_reached",
     "token_budget": "limit_reached",
     "cost_limit": "limit_reached",
+    "billable_input": "limit_reached",
     "context_length": "limit_reached",
     "deadline": "timed_out",
     "refusal": "failed",

@@ -28,6 +28,7 @@ __all__ = [
     "CommandParameters",
     "DirectParameters",
     "RecipeParameters",
+    "RlmParameters",
     "ToolLoopParameters",
     "TurnedRecipeParameters",
     "read_parameters",
@@ -101,8 +102,8 @@ class McpServerParameters(McpServerConfig):
     model_config = ConfigDict(extra="forbid")
 
 
-class ToolLoopParameters(DirectParameters):
-    """The parameters of the tool loop."""
+class _LoopParameters(DirectParameters):
+    """The parameters of an agent that works turn by turn."""
 
     max_turns: _Count = None
     token_budget: _Count = None
@@ -110,6 +111,17 @@ class ToolLoopParameters(DirectParameters):
         float | None,
         Field(gt=0, le=86_400, description="a number of seconds above 0, at most 86400"),
     ] = None
+
+
+class RlmParameters(_LoopParameters):
+    """The parameters of the recursive harness; they tighten the limits of a task's file."""
+
+    context_budget_tokens: _Count = None
+
+
+class ToolLoopParameters(_LoopParameters):
+    """The parameters of the tool loop."""
+
     advisor: Annotated[AdvisorParameters | None, Field(description="a table with a 'model'")] = None
     mcp_servers: Annotated[
         tuple[McpServerParameters, ...],

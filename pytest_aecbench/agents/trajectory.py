@@ -69,6 +69,15 @@ class Entry:
         counts = {name: self.metadata.get(name) for name in Usage.__dataclass_fields__}
         return Usage(**{name: count for name, count in counts.items() if isinstance(count, int)})
 
+    @property
+    def is_beside(self) -> bool:
+        """True for a call that a tool or the harness made, and for what came of it.
+
+        The conversation of the agent's own model has no such entries.
+        """
+        call_type = self.metadata.get("call_type", "main")
+        return bool(self.metadata.get("depth")) or call_type != "main"
+
     def number(self, name: str) -> float | None:
         """Return a number of the metadata; None if it is not known."""
         value = self.metadata.get(name)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import textwrap
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
 
 from pytest_aecbench.text import duration_text, printable
@@ -21,6 +21,9 @@ __all__ = ["Follower", "Style", "entry_lines"]
 
 _MAX_LINES = 12
 _NARROWEST = 20
+# Of calls beside the conversation, of which there may be many.
+_BESIDE_LINES = 4
+_DEEPEST = 10
 _BRIEF_SEC = 0.05  # shorter times would be shown as 0.0 s
 _INDENT = "  "
 _BOLD, _DIM, _RED, _CYAN = "1", "2", "31", "36"
@@ -72,6 +75,8 @@ def entry_lines(entry: Entry, style: Style) -> Iterator[str]:
         yield from _call_lines(entry, style)
     elif entry.role == "tool_result":
         yield from _result_lines(entry, style)
+    elif entry.is_beside:
+        yield from _beside_lines(entry, style)
     else:
         yield ""
         heading = _turn_heading(entry) if entry.role == "assistant" else entry.role
@@ -83,8 +88,27 @@ def entry_lines(entry: Entry, style: Style) -> Iterator[str]:
         yield from _text_lines(entry.content, style, wrap=True)
 
 
+def _beside_lines(entry: Entry, style: Style) -> Iterator[str]:
+    """Yield a call that was not a turn of its own, below the one that it belongs to."""
+    depth = entry.number("depth")
+    indent = _INDENT * (min(int(depth), _DEEPEST) if depth else 1)
+    kind = entry.text("kind") or entry.text("call_type") or entry.role
+    heading = f"{indent}{kind}: {_known(entry)}".rstrip(": ")
+    yield _painted(_clipped(printable(heading), style.width), _BOLD, style)
+    brief = replace(style, max_lines=_BESIDE_LINES) if style.max_lines else style
+    for text, mark in ((entry.text("prompt") or "", "> "), (entry.content, "")):
+        yield from _text_lines(text, brief, f"{indent}{_INDENT}{mark}")
+
+
 def _turn_heading(entry: Entry) -> str:
-    """Return the turn, its model, tokens, cost and times, as far as they are known."""
+    """Return the turn, and what is known of its call."""
+    known = _known(entry)
+    turn = "turn" if entry.turn is None else f"turn {entry.turn}"
+    return f"{turn}: {known}" if known else turn
+
+
+def _known(entry: Entry) -> str:
+    """Return a call's model, tokens, cost and times, as far as they are known."""
     usage, cost_usd = entry.usage, entry.number("cost_usd")
     counts = {
         "in": usage.tokens_in,
@@ -104,9 +128,7 @@ def _turn_heading(entry: Entry) -> str:
         _CUT_SHORT.get(entry.text("stop") or ""),
         f"refused: {entry.text('refused')}" if entry.text("refused") else None,
     )
-    known = ", ".join(part for part in parts if part)
-    turn = "turn" if entry.turn is None else f"turn {entry.turn}"
-    return f"{turn}: {known}" if known else turn
+    return ", ".join(part for part in parts if part)
 
 
 def _call_lines(entry: Entry, style: Style) -> Iterator[str]:

@@ -24,28 +24,29 @@ __all__ = [
     "helper_texts",
     "resumed",
     "root_system",
+    "turns_left",
 ]
 
 RLM_VERSION = "rlm-1"
 
 _ROLE = """\
-You solve an engineering task with a Python REPL in a Linux sandbox. There is no one to ask: decide \
-for yourself, and state the assumptions that matter in your answer.
+You solve an engineering task with a Python REPL in a Linux sandbox. There is no one to ask: \
+decide for yourself, and state the assumptions that matter in your answer.
 
 - Your one tool is `repl`, which runs a cell of Python. Its variables stay from one call to the \
 next: they are your memory. The conversation may be shortened on the way; variables stay.
 - You know nothing of the documents until your code has looked at them. Look before you answer: at \
 sizes first, then at the beginning, then at what a search finds.
-- You see what a cell prints and the value of its last expression, at most 10,000 characters of it: \
-both ends. Print what you need, never a whole document.
+- You see what a cell prints and the value of its last expression, at most 10,000 characters of \
+it: both ends. Print what you need, never a whole document.
 - Use Python for searching, counting and arithmetic. It does not make mistakes there.
 """
 
 _CALLS = """\
 - Use `llm_query` for what needs reading. A model that you ask sees only the prompt: give it the \
 question and the text. A prompt can hold about 100,000 characters. Ask few large questions, not \
-many small ones, and ask those that do not depend on one another with `llm_query_batched`, about 20 \
-at a time.
+many small ones, and ask those that do not depend on one another with `llm_query_batched`, about \
+20 at a time.
 """
 _CHILDREN = """\
 - Use `rlm_query` for a part of the work that needs several steps: a model gets a REPL of its own, \
@@ -88,12 +89,12 @@ _HELPERS = {
     ),
 }
 _CHILD_HELPERS = {
-    "rlm_query(question, **variables)": "have a model work in a REPL of its own; returns its answer",
+    "rlm_query(question, **variables)": "have a model work in its own REPL; returns its answer",
     "rlm_query_batched(questions, **variables)": "several of them at once",
 }
 _SCAFFOLDING = {
     "grep(text, pattern, context=3)": "the lines that match, numbered, with lines around them",
-    "parallel(callables)": "call functions in threads; values in order, a ParallelError for failures",
+    "parallel(callables)": "call functions in threads; values in order, or a ParallelError",
     "NOTE(key, value)": "keep a note, which outlives a restart of the REPL",
     "RECALL(key=None)": "read a note, or list them",
 }
@@ -163,7 +164,9 @@ def root_system(spec: AgentSpec, task: Task, config: RlmConfig, inputs: Mapping[
         + _listed(helper_texts(config, 0)),
     ]
     if inputs:
-        texts = {f"{name}: {text}": config.inputs[name].description for name, text in inputs.items()}
+        texts = {
+            f"{name}: {text}": config.inputs[name].description for name, text in inputs.items()
+        }
         rules.append(f"These documents are variables already:\n\n{_listed(texts)}")
     if config.hints.phases:
         rules.append(f"A suggested approach:\n\n{_bullets(config.hints.phases)}")
@@ -213,9 +216,16 @@ def asked_to_finish(reason: str, *, has_template: bool) -> str:
     )
 
 
+def turns_left(left: int) -> str:
+    """Return the hint for the last turns."""
+    if left == 1:
+        return "this is your last turn: declare the answer now"
+    return f"you have {left} turns left: come to an end"
+
+
 def _listed(texts: Mapping[str, str]) -> str:
     return "\n".join(f"- {name}" + (f" - {text}" if text else "") for name, text in texts.items())
 
 
-def _bullets(texts: list[str]) -> str:
+def _bullets(texts: tuple[str, ...]) -> str:
     return "\n".join(f"- {text}" for text in texts)

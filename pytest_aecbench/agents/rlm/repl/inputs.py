@@ -49,7 +49,7 @@ def load(one: Any, path: str) -> Any:
     if kind == "json":
         return json.loads(text)
     if kind == "toml":
-        import tomllib  # only in Python 3.11 or newer, which the host knows
+        import tomllib  # type: ignore[import-not-found]  # only in Python 3.11 or newer
 
         return tomllib.loads(text)
     return list(csv.DictReader(io.StringIO(text, newline="")))

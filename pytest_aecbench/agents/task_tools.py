@@ -7,6 +7,7 @@ import shlex
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.images import (
@@ -105,8 +106,9 @@ def execute_with_input(
         source.write_text(f"{text}\n", encoding="ascii")
         source.chmod(0o644)
         # Opened before it is removed, so that the tool can read it and no later one finds it.
-        opened = f"exec 3< {_UPLOADED} && rm -f {_UPLOADED}; {inner} <&3 3<&-"
-        uploads = {_UPLOADED: source}
+        uploaded = f"{_UPLOADED}-{token_hex(8)}"  # an agent may run several commands at once
+        opened = f"exec 3< {uploaded} && rm -f {uploaded}; {inner} <&3 3<&-"
+        uploads = {uploaded: source}
         return sandbox.execute(opened, timeout_sec=timeout_sec, env=env, uploads=uploads)
 
 

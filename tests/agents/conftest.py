@@ -11,6 +11,7 @@ import pytest
 from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.backends.sandbox import Sandbox
 from pytest_aecbench.tasks.task import Task
+from tests.agents.recursion import Workshop
 from tests.tasks import write_least, write_tree
 
 MakeTask = Callable[..., Task]
@@ -49,3 +50,9 @@ def make_task(tmp_path: Path, sandbox: Sandbox) -> MakeTask:
         return Task.load(directory)
 
     return make
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, sandbox: Sandbox) -> Workshop:
+    """Tasks and runs of the harness ``rlm``."""
+    return Workshop(tmp_path, sandbox)

@@ -54,15 +54,13 @@ class RlmAgent(ModelAgent[RlmParameters]):
         staged(task, config)
         _template(task, config)
         where = shown_path(task.path / RLM_FILE)
-        for key, name in _models(config).items():
+        for key, name in {**_models(config), "model": self.spec.model}.items():
             try:
                 self.check_model(self.route_to(name), prices)
+                if config.guardrails.max_budget_usd:
+                    check_priced(self.route_to(name), prices, "guardrails.max_budget_usd")
             except SettingsError as error:
                 raise TaskError(f"{where}: {key}: {error}") from None
-        if config.guardrails.max_budget_usd:
-            for model in (self.spec.model, *_models(config).values()):
-                here = f"{where}: guardrails.max_budget_usd"
-                check_priced(self.route_to(model), prices, here)
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Work on the task; the time until the REPL has started is not the agent's."""

@@ -13,6 +13,7 @@ import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.exchange import GRACE_SEC, Exchange, NoAnswerError
@@ -39,11 +40,11 @@ _NO_PYTHON = 97
 _UPLOADED = "/logs/agent/.aecbench-rlm"
 _DIRECTORY = re.compile(r"/tmp/aecbench-rlm-\w+")  # noqa: S108  (made by mktemp in the sandbox)
 _PACKAGE = Path(__file__).with_name("repl")
-_START = f"""
-command -v python3 >/dev/null || exit {_NO_PYTHON}
+_START = """
+command -v python3 >/dev/null || exit {no_python}
 directory=$(umask 077 && mktemp -d /tmp/aecbench-rlm-XXXXXXXX) || exit 1
-python3 -m zipfile -e {_UPLOADED} "$directory" || exit 1
-rm -f {_UPLOADED}
+python3 -m zipfile -e {uploaded} "$directory" || exit 1
+rm -f {uploaded}
 python3 -c 'import sys; sys.path.insert(0, sys.argv[1])
 from aecbench_repl.keeper import serve; serve(sys.argv[1])' "$directory" && echo "$directory"
 """
@@ -200,11 +201,12 @@ class Repl:
             archive = Path(directory, "repl.zip")
             self._pack(archive)
             archive.chmod(0o644)
+            uploaded = f"{_UPLOADED}-{token_hex(8)}"  # several may start at once
             done = self._sandbox.execute(
-                _START,
+                _START.format(no_python=_NO_PYTHON, uploaded=uploaded),
                 env={VARIABLE: json.dumps(self._config.paths)},
                 timeout_sec=START_SEC,
-                uploads={_UPLOADED: archive},
+                uploads={uploaded: archive},
             )
         if done.returncode == _NO_PYTHON:
             raise TaskError("rlm: needs python3 in the sandbox, which the image lacks; install it")

@@ -74,13 +74,17 @@ class ModelServer(Server):
     """Models that follow ``scripts``, by name; a model without one says "done".
 
     The number of the model's turns in a request says which turn of its script comes next, and the
-    last one is repeated. ``queue`` names faults of the next requests, "" for none; a model's
-    name may order one, too: see ``fault_in``.
+    last one is repeated. A model in ``policies`` does not follow a script, but says what a function
+    makes of the request, after ``delay_sec``. ``queue`` names faults of the next requests, "" for
+    none; a model's name may order one, too: see ``fault_in``. ``most_at_once`` counts requests.
     """
 
     def __init__(self, *, keyless: bool = False) -> None:
         super().__init__()
         self.scripts: dict[str, tuple[Turn, ...]] = {}
+        self.policies: dict[str, Callable[[Any], Turn]] = {}
+        self.delay_sec = 0.0
+        self.at_once = self.most_at_once = 0
         self.queue: deque[str] = deque()
         self.keyless = keyless
         self._failed: Counter[str] = Counter()
@@ -136,7 +140,12 @@ class ModelServer(Server):
                 return await self._fail(request, form, FAULTS[order])
             if "deployments" in request.path and "api-version" not in request.query:
                 return self._failure(form, FAULTS["missing"])
-            return await self._reply(request, form, model, order)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            try:
+                return await self._reply(request, form, model, order)
+            finally:
+                self.at_once -= 1
 
         return serve
 
@@ -155,6 +164,9 @@ class ModelServer(Server):
     ) -> web.StreamResponse:
         body = await request.json()
         script = self.scripts.get(model, (Turn("done"),))
+        if policy := self.policies.get(model):
+            await asyncio.sleep(self.delay_sec)
+            script = (policy(body),)
         if order is not None:
             script = (ODD_TURNS[order], *script)
         try:

@@ -1,0 +1,249 @@
+"""The files of a task that ``rlm`` puts into its REPL: documents, functions, templates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_aecbench.errors import TaskError
+from tests.agents.recursion import Workshop, cell, said
+
+INPUTS = """
+[inputs.text]
+type = "string"
+source = "data/text.md"
+description = "what was asked"
+[inputs.table]
+type = "csv"
+source = "data/table.csv"
+pre_parse = true
+[inputs.settings]
+type = "toml"
+source = "data/settings.toml"
+pre_parse = true
+[inputs.facts]
+type = "json"
+source = "data/facts.json"
+pre_parse = true
+[inputs.raw]
+type = "json"
+source = "data/facts.json"
+[inputs.drawing]
+type = "path"
+source = "data/drawing.bin"
+[inputs.inside]
+type = "string"
+source = "/workspace/inside.txt"
+"""
+FILES: dict[str, str | bytes] = {
+    "data/text.md": "Ünïcode\n",
+    "data/table.csv": 'name,value\n"a, b",1\nc,2\n',
+    "data/settings.toml": "[a]\nb = 1.5\nd = 2024-01-01\n",
+    "data/facts.json": '{"x": [1, null]}',
+    "data/drawing.bin": b"\xff\xfe\x00",
+}
+
+
+def test_inputs_are_variables_of_their_types(workshop: Workshop) -> None:
+    code = """
+FINAL([text, table, settings, facts, raw, open(drawing, 'rb').read().hex(), drawing[-12:], inside])
+"""
+    workshop.sandbox.execute("printf 'a\\xffb' > /workspace/inside.txt")
+    run = workshop.solve(cell(code), toml=INPUTS, files=FILES)
+    text, table, settings, facts, raw, content, name, inside = json.loads(run.output or "")
+    assert text == "Ünïcode\n"
+    assert table == [{"name": "a, b", "value": "1"}, {"name": "c", "value": "2"}]
+    assert settings == {"a": {"b": 1.5, "d": "2024-01-01"}}
+    assert (facts, raw) == ({"x": [1, None]}, '{"x": [1, null]}')
+    assert (content, name, inside) == ("fffe00", "/drawing.bin", "a\ufffdb")
+    system = run.entries[0].content
+    assert "- text: str(8) - what was asked" in system
+    assert "- table: list(2)" in system
+    assert "Ünïcode" not in system
+
+
+def test_a_large_document_is_a_variable(workshop: Workshop) -> None:
+    toml = '[inputs.doc]\ntype = "string"\nsource = "doc.txt"\n'
+    files = {"doc.txt": b"0123456789" * 2_000_000}
+    run = workshop.solve(cell("FINAL(len(doc))"), toml=toml, files=files)
+    assert run.output == "20000000\n"
+
+
+def one(source: str, kind: str = "string", name: str = "doc", more: str = "") -> str:
+    return f'[inputs.{name}]\ntype = "{kind}"\nsource = "{source}"\n{more}'
+
+
+@pytest.mark.parametrize(
+    ("toml", "problem"),
+    [
+        (one("nowhere.txt"), "inputs.doc.source: 'nowhere.txt' does not exist"),
+        (one("../task.toml"), "'../task.toml' is not in the task"),
+        (one("tests/test.sh"), "'tests/test.sh' is in tests/"),
+        (one("solution/solve.sh"), "'solution/solve.sh' is in solution/"),
+        (one("link"), "'link' is not in the task"),
+        (one("/tests/test.sh"), "'/tests/test.sh' is not for agents"),
+        (one("/workspace/../tests/x"), "is not for agents"),
+        (one("data/drawing.bin"), "'drawing.bin' is not UTF-8"),
+        (one("data/text.md", "json", more="pre_parse = true"), "'text.md' is not json"),
+        (one("data/text.md", "toml", more="pre_parse = true"), "'text.md' is not toml"),
+        (one("data/text.md", more="pre_parse = true"), "pre_parse: 'string' has nothing to parse"),
+        (one("data/text.md", name="llm_query"), "the REPL has another 'llm_query'"),
+        (one("data/text.md", name="open"), "the REPL has another 'open'"),
+        (one("data/text.md", name="extract"), "the REPL has another 'extract'"),
+        (one("data/text.md", name="not-a-name"), "cannot name a variable"),
+        ('[subcalls.FINAL]\ncustom_impl = "own.py:f"\n', "the REPL has another 'FINAL'"),
+        ('[subcalls.own]\ncustom_impl = "own.py:g"\n', "'own.py' has no function 'g'; use 'f'"),
+        ('[subcalls.own]\ncustom_impl = "no.py:g"\n', "'no.py' does not exist"),
+        ('[subcalls.own]\ncustom_impl = "broken.py:g"\n', "'broken.py' is not Python"),
+        ("[subcalls.extrct]\n", "did you mean 'extract'?"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused_before_the_run(
+    workshop: Workshop, toml: str, problem: str
+) -> None:
+    own = {"own.py": "def f(llm_query): pass\n", "broken.py": "def ("}
+    task = workshop.task(toml, {**FILES, **own, "solution/solve.sh": "true"})
+    (task.path / "link").symlink_to(Path("/etc/passwd"))
+    with pytest.raises(TaskError) as caught:
+        workshop.run(workshop.script(cell("FINAL(1)")), task)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_the_sandbox_lacks_is_an_error_of_the_task(workshop: Workshop) -> None:
+    with pytest.raises(TaskError, match=r"inputs\.doc: /data/none\.txt"):
+        workshop.solve(cell("FINAL(1)"), toml=one("/data/none.txt"))
+
+
+OWN = """
+def twice(llm_query, text, times=2):
+    '''Ask several times.'''
+    return [llm_query(f"own {text} {number}") for number in range(times)]
+
+
+def broken(llm_query):
+    raise ValueError("my own fault")
+"""
+
+
+def test_functions_of_the_task_get_llm_query(workshop: Workshop) -> None:
+    toml = """
+[subcalls.ask_twice]
+custom_impl = "own.py:twice"
+description = "asks twice"
+[subcalls.breaks]
+custom_impl = "own.py:broken"
+[subcalls.verify]
+enabled = false
+"""
+    code = "print('verify' in globals())\nask_twice('x', times=3)"
+    run = workshop.solve(
+        cell(code),
+        cell("breaks()"),
+        cell("FINAL(1)"),
+        toml=toml,
+        files={"own.py": OWN},
+        others={"own": "yes"},
+    )
+    assert run.results[0].startswith("False\n['yes', 'yes', 'yes']")
+    assert "ValueError: my own fault" in run.results[1]
+    assert "- ask_twice(...) - asks twice" in run.entries[0].content
+    assert len(run.calls("subcall")) == 3
+
+
+TYPED = {
+    "extract('12 V', ['U']).values": '{"U": "12 V"}',
+    "calculate(expression='U/R', parameters={'U': 12}).values": '{"I": 2}',
+    "retrieve(query='codes', max_results=1).results": '[{"text": "a"}, {"text": "b"}]',
+    "verify(value=2, criterion='> 1').passed": 'So:\n```json\n{"passed": true}\n```',
+    "summarise(content=['a', 'b']).summary": " short ",
+    "reason(question='why').conclusion": '{"conclusion": "so"}',
+    "review(section_content='x', writing_guidance='y').status": '{"status": "pass"}',
+}
+FOUND = [{"U": "12 V"}, {"I": 2}, [{"text": "a"}], True, "short", "so", "pass"]
+
+
+def test_typed_calls_read_answers_into_fields(workshop: Workshop) -> None:
+    names = [code.partition("(")[0] for code in TYPED]
+    begins = ("Extract", "Work out", "Name the", "Does the", "Summarise", "Answer", "Review")
+    run = workshop.solve(
+        cell(f"FINAL([{', '.join(TYPED)}])"),
+        toml="".join(f"[subcalls.{name}]\n" for name in names),
+        others={word: [said(text)] for word, text in zip(begins, TYPED.values(), strict=True)},
+    )
+    assert json.loads(run.output or "") == FOUND
+    assert [entry.metadata["kind"] for entry in run.calls("subcall")] == names
+
+
+TEMPLATE = """
+[[sections]]
+id = "summary"
+title = "Summary"
+depends_on = ["loads", "site"]
+[[sections]]
+id = "site"
+title = "Site"
+[[sections]]
+id = "loads"
+title = "Loads"
+depends_on = ["site"]
+fields = [{ name = "dead", dtype = "float", unit = "kN" }, { name = "note", required = false }]
+"""
+WITH_TEMPLATE = '[template]\ntier = "dependency_tree"\ndefinition = "report_template.toml"\n'
+
+
+def test_a_report_is_filled_in_the_order_it_needs_and_printed_in_its_own(
+    workshop: Workshop,
+) -> None:
+    run = workshop.solve(
+        cell("FILL('summary', 'early')"),
+        cell("FINAL('not so')"),
+        cell("FILL('site', 'Flat.'); FILL('loads', {'note': 'x'})"),
+        cell("FILL('loads', {'dead': '12'})"),
+        cell("FILL('loads', {'dead': 12}); SUBMIT()"),
+        cell("FILL('summary', 'Fine.'); STATUS()"),
+        cell("SUBMIT()"),
+        toml=WITH_TEMPLATE,
+        files={"report_template.toml": TEMPLATE},
+    )
+    assert "fill loads, site first; 'summary' depends on it" in run.results[0]
+    assert "FILL its sections and call SUBMIT()" in run.results[1]
+    assert "'loads' lacks the field dead (float in kN)" in run.results[2]
+    assert "[1 of 3 sections filled; can be filled now: loads]" in run.results[2]
+    assert "'dead' has to be float, not str" in run.results[3]
+    assert "these sections are not filled: summary" in run.results[4]
+    assert "loads: Loads [filled]" in run.results[5]
+    assert json.loads(run.output or "") == {
+        "summary": "Fine.",
+        "site": "Flat.",
+        "loads": {"dead": 12},
+    }
+    assert list(json.loads(run.output or "")) == ["summary", "site", "loads"]
+
+
+def test_sections_that_are_filled_land_in_the_output_of_a_run_that_is_over(
+    workshop: Workshop,
+) -> None:
+    run = workshop.solve(
+        cell("FILL('site', 'Flat.')"),
+        cell("import os; os._exit(1)"),
+        cell("FILL('loads', {'dead': 12})"),
+        toml=f"{WITH_TEMPLATE}[guardrails]\nmax_iterations = 2\n",
+        files={"report_template.toml": TEMPLATE},
+    )
+    assert json.loads(run.output or "") == {"site": "Flat.", "loads": {"dead": 12}}
+    assert run.result.end == "turn_limit"
+
+
+def test_sections_can_be_filled_at_once(workshop: Workshop) -> None:
+    sections = "".join(f'[[sections]]\nid = "s{n}"\ntitle = "S{n}"\n' for n in range(4))
+    code = "parallel([lambda n=n: FILL(f's{n}', llm_query(f'x{n}')) for n in range(4)])\nSUBMIT()"
+    run = workshop.solve(
+        cell(code),
+        toml=WITH_TEMPLATE,
+        files={"report_template.toml": sections},
+        others={f"x{n}": str(n) for n in range(4)},
+    )
+    assert json.loads(run.output or "") == {f"s{n}": str(n) for n in range(4)}

@@ -1,0 +1,126 @@
+"""The REPL of ``rlm``: what cells may do to it, and what it has."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.agents.conftest import MODES, Mode
+from tests.agents.recursion import Workshop, cell, lost_kinds
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> Mode:
+    """Try both ways in which the local backend makes sandboxes."""
+    chosen: Mode = request.param
+    return chosen
+
+
+HARMLESS = {
+    "exit()": "exit() does not end the REPL",
+    "raise KeyboardInterrupt": "KeyboardInterrupt",
+    "while True:\n    pass": "interrupted after 1 s",
+    "print('x' * 200_000_000)": "[199990001 characters left out]",
+    "def f():\n    return f()\nf()": "RecursionError",
+    "import sys\nsys.stdout = None": "(no output)",
+    "import threading, time\nthreading.Thread(target=lambda: time.sleep(1)).start()": "(no output)",
+    "import os\npid = os.fork()": "[new: pid: int]",
+    "del llm_query, FINAL": "FINAL, llm_query: these names are the REPL's own; restored",
+    "class E(Exception):\n    def __str__(self): raise self\nraise E": "E",
+    "1 +": "SyntaxError",
+}
+
+
+def test_cells_that_go_wrong_leave_the_variables(workshop: Workshop) -> None:
+    kept = "g, f, l = (i for i in range(99)), open('/workspace/f', 'w'), lambda: 5"
+    cells = [cell(kept)]
+    for code in HARMLESS:
+        cells += [cell(code), cell("next(g), f.name[-1:], l()")]
+    run = workshop.solve(*cells, cell("FINAL(next(g))"), timeout_sec=120, command_timeout=2.0)
+    told = dict(zip(HARMLESS, run.results[1::2], strict=False))
+    for code, words in HARMLESS.items():
+        assert words.replace("after 1 s", "after 2 s") in told[code], code
+    assert not any(lost_kinds(run.results))
+    assert run.results[2].startswith("(0, 'f', 5)")
+    assert run.output == f"{len(HARMLESS)}\n"
+
+
+LOSING = {
+    "import os\nos._exit(3)": "ended with exit code 3",
+    "import os\nos.closerange(0, 99)": "its process",
+    "import os\nos.kill(os.getpid(), 9)": "ended with exit code -9",
+    "import glob, shutil\nfor p in glob.glob('/tmp/aecbench-rlm-*'):\n    shutil.rmtree(p)": None,
+    "import os\nos.kill(os.getppid(), 9)": "the connection to it broke",
+    "import glob, os\n"
+    "for n in range(3, 30):\n"
+    "    try:\n        os.write(n, b'not JSON\\n')\n"
+    "    except OSError:\n        pass\n"
+    "import time\ntime.sleep(30)": "sent an event that is not JSON",
+}
+
+
+def test_cells_that_end_the_repl_are_told_that_their_variables_are_lost(
+    workshop: Workshop,
+) -> None:
+    cells = []
+    for code in LOSING:
+        cells += [cell("kept = doc[:2]"), cell(code), cell("print(doc[:2], 'kept' in globals())")]
+    toml = '[inputs.doc]\ntype = "string"\nsource = "doc.txt"\n'
+    run = workshop.solve(
+        *cells, cell("FINAL(doc)"), toml=toml, files={"doc.txt": "the data"}, timeout_sec=120
+    )
+    assert run.output == "the data"
+    for number, words in enumerate(LOSING.values()):
+        ended, after = run.results[3 * number + 1 : 3 * number + 3]
+        if words is None:  # found out with the next cell
+            assert "variables are lost" in after
+            continue
+        assert words in ended
+        assert "variables are lost" in ended
+        assert after.startswith("th False")
+
+
+def test_the_repl_has_neither_keys_nor_names_of_the_harness(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-4242")
+    code = """
+import os
+FINAL([os.environ.get('ANTHROPIC_API_KEY'), sorted(os.environ), llm_query('x')])
+"""
+    run = workshop.solve(cell(code), others={"x": "still answered"})
+    key, names, answer = json.loads(run.output or "")
+    assert key is None
+    assert not [name for name in names if "KEY" in name or name == "AECBENCH_REPL"]
+    assert answer == "still answered"
+
+
+def test_helpers_help(workshop: Workshop) -> None:
+    code = """
+text = 'one\\ntwo\\nthree\\nfour\\nTWO\\n'
+print(grep(text, 'two', context=1))
+def fail():
+    raise ValueError('no')
+print(parallel([lambda: 1, fail, lambda: llm_query('x')]))
+NOTE('found', {'I': 2}); print(RECALL()); print(RECALL('found'))
+HELP()
+"""
+    run = workshop.solve(cell(code), cell("SHOW_VARS()"), cell("FINAL(1)"), others={"x": "yes"})
+    assert "1- one\n2: two\n3- three\n4- four\n5: TWO" in run.results[0]
+    assert "[1, ParallelError(" in run.results[0]
+    assert "'yes']" in run.results[0]
+    assert "found: {'I': 2}" in run.results[0]
+    assert "llm_query_batched(prompts)\n    ask many things" in run.results[0]
+    assert "text: str(23)" in run.results[1]
+    assert "fail: function" in run.results[1]
+
+
+def test_calls_of_threads_are_answered_while_others_wait(workshop: Workshop) -> None:
+    code = """
+def chain(n):
+    return [llm_query(f'x{n}.{i}') for i in range(3)]
+FINAL(parallel([lambda n=n: chain(n) for n in range(4)]))
+"""
+    run = workshop.solve(cell(code), others={"x": "y"})
+    assert json.loads(run.output or "") == [["y"] * 3] * 4

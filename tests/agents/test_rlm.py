@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_a_run_without_an_answer_gets_one_more_turn_at_the_cap(workshop: Worksho
     assert begun.output == "half"
 
 
-def spent(workshop: Workshop, toml: str, *before: str, **more: object) -> Run:
+def spent(workshop: Workshop, toml: str, *before: str, **more: Any) -> Run:
     """Run cells until a budget is spent; a last turn declares the answer and asks in vain."""
     last = """
 try:

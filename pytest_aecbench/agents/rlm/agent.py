@@ -96,7 +96,7 @@ class RlmAgent(ModelAgent[RlmParameters]):
 
 
 class _Trial:
-    """What the conversations of one trial share."""
+    """One trial: the parts that its conversations share."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class _Trial:
         return conversation
 
     def _child(self, request: Mapping[str, Any], place: Place) -> Reply:
-        """Have a model work on a question of a cell in a REPL of its own; return its answer."""
+        """Return the answer of a model that works on a cell's question in a REPL of its own."""
         question = str(request["prompt"])
         handed_over = request.get("handed_over")
         config = replace(

@@ -62,7 +62,7 @@ while True:
 
 @dataclass(frozen=True, slots=True)
 class ReplConfig:
-    """What a REPL starts with; ``files`` go beside it, by their names there.
+    """The settings and files that a REPL starts with; ``files`` have their names there.
 
     ``settings`` are those of ``repl.worker``. ``paths`` are of the sandbox: a backend that rewrites
     them finds them in a variable.

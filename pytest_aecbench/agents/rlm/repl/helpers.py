@@ -49,7 +49,7 @@ class Calls:
         return self._many(requests)
 
     def rlm_query(self, question: str, model: str | None = None, **variables: Any) -> str:
-        """Have a model work on a question in a REPL of its own, with these variables."""
+        """Let a model work on a question in a REPL of its own, with these variables."""
         request = self._child(question, model, variables)
         (answer,) = self._many([request])
         if isinstance(answer, BaseException):
@@ -60,7 +60,7 @@ class Calls:
     def rlm_query_batched(
         self, questions: Iterable[str], model: str | None = None, **variables: Any
     ) -> list[Any]:
-        """Have models work on questions at once, each in a REPL of its own."""
+        """Let models work on questions at once, each in a REPL of its own."""
         return self._many([self._child(question, model, variables) for question in questions])
 
     def advisor(self, goal: str = "", problem: str = "", attempt: str = "") -> str:

@@ -34,7 +34,7 @@ Message = Any
 
 
 class Cell:
-    """What the worker is busy with: its working time, which stands still during calls."""
+    """One cell of the worker; its working time stands still during calls."""
 
     def __init__(self, timeout_sec: float) -> None:
         self.left_sec = timeout_sec

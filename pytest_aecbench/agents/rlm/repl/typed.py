@@ -58,7 +58,7 @@ class Typed:
         return self._json("extract", prompt, dict, lambda found: {"values": found})
 
     def calculate(self, *, expression: str, parameters: Any, tool: Any = None) -> Result:
-        """Have a model work out an expression: ``values``. Python is more reliable."""
+        """Let a model work out an expression: ``values``. Python is more reliable."""
         prompt = parts(
             "Work out the expression with the parameters. Show no steps.",
             _JSON.format("a JSON object of names and results"),

@@ -208,7 +208,7 @@ class Worker:
         return {name: described(self.variables[name]) for name in sorted(names)[:SHOWN_VARIABLES]}
 
     def call(self, requests: list[Message]) -> list[Message]:
-        """Have the host ask models; return their answers in the same order."""
+        """Let the host ask models; return their answers in the same order."""
         if os.getpid() != self._pid:
             raise SubcallError("only the REPL's own process can ask models, not one that it forked")
         with self._sending:
@@ -232,7 +232,7 @@ class Worker:
 
 
 def run_worker(directory: str, config: Message, channel: socket.socket, out: int) -> None:
-    """Be a worker, until the end of this process."""
+    """Run cells until the end of this process."""
     code = 1
     try:
         os.setsid()

@@ -18,6 +18,7 @@ import pytest
 
 from pytest_aecbench.checks.rewards import Example
 from pytest_aecbench.tasks.supplied import HELPER, supplied_files
+from tests.site_diary import DIARY, Diary
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -518,3 +519,7 @@ def test_a_broken_verifier_leaves_no_reward(task: Path, tmp_path: Path) -> None:
     result = sandbox.run("bash", str(tmp_path / "tests/test.sh"))
     assert result.returncode != 0
     assert not (tmp_path / "logs").exists()
+
+
+def test_the_site_diary_is_what_its_program_writes() -> None:
+    assert DIARY.read_text(encoding="utf-8") == Diary().text

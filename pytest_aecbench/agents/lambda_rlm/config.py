@@ -80,17 +80,17 @@ class ReviewTable(Table):
 
     @property
     def rounds(self) -> tuple[int, int]:
-        """How often a source is read again, and how often a section is supplemented."""
+        """The most times that a source is read again, and that a section is supplemented."""
         return self.max_retries_per_source, self.max_supplements_per_section
 
     @property
     def is_on(self) -> bool:
-        """Whether sections are reviewed."""
+        """True if sections are reviewed."""
         return self.enabled and self.trigger == "always"
 
 
 class LambdaExecutionTable(Table):
-    """How many calls are made at once."""
+    """The number of calls that are made at once."""
 
     max_parallel_workers: WorkerCount = 4
 

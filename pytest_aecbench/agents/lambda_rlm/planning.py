@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_aecbench.text import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,9 +22,9 @@ CHARS_PER_TOKEN = 8
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """How a source is read: ``leaves`` chunks of at most ``tau`` characters, ``k`` reduced at once.
+    """The way to read a source: ``leaves`` chunks of at most ``tau`` characters.
 
-    ``d`` is how many times results are reduced before one is left.
+    What was found in them is reduced, ``k`` at once, ``d`` times, until one list is left.
     """
 
     chars: int
@@ -159,12 +161,12 @@ class Plan:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether the estimate reaches the target."""
+        """True if the estimate reaches the target."""
         return self.estimated_fact_accuracy >= self.planner.accuracy_target
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the record has to say about the plan."""
+        """The warnings that belong on the record."""
         if self.is_feasible:
             return ()
         reached = f"{self.estimated_fact_accuracy:.3f} is below {self.planner.accuracy_target:g}"
@@ -207,8 +209,8 @@ class Plan:
         for name, section in self.sections.items():
             lines.append(f"- {name}: {section.calls} calls")
             for source, one in section.sources.items():
-                lines.append(
-                    f"  - {source}: {one.chars} characters, {one.leaves} read apart, "
-                    f"{one.reduces} reduced {one.k} at once"
-                )
+                found = [counted(one.chars, "character"), counted(one.leaves, "chunk")]
+                if one.reduces:
+                    found.append(f"{counted(one.reduces, 'reduction')} of at most {one.k}")
+                lines.append(f"  - {source}: {', '.join(found)}")
         return lines

@@ -113,8 +113,8 @@ class SectionPrompts:
         return _joined(
             f"# reduce: {self._section.id} from {source}, level {level}, {number} of {count}",
             "These facts were found in parts of one source that follow one another. Join them: "
-            "keep each fact that the section needs, once. What one part lacks and another has is "
-            "not missing.",
+            "keep each fact that the section needs, once. Something that one part lacks and "
+            "another has is not missing.",
             *self._about(0),
             *parts,
             "Call `give_facts`.",

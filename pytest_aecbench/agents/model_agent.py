@@ -38,10 +38,13 @@ _ParametersT = TypeVar("_ParametersT", bound=DirectParameters)
 _STATUS: dict[str, AgentStatus] = {
     "submitted": "completed",
     "replied": "completed",
+    "written": "completed",
+    "incomplete": "failed",
     "length": "limit_reached",
     "turn_limit": "limit_reached",
     "token_budget": "limit_reached",
     "cost_limit": "limit_reached",
+    "call_limit": "limit_reached",
     "billable_input": "limit_reached",
     "context_length": "limit_reached",
     "deadline": "timed_out",
@@ -134,7 +137,7 @@ class ModelAgent(Generic[_ParametersT]):
         )
 
     def result(
-        self, caller: Caller, end: str, *, turns: int, error: str | None = None
+        self, caller: Caller, end: str, *, turns: int, error: str | None = None, **more: Any
     ) -> AgentResult:
         """Return how the agent ended, with what it used."""
         return AgentResult.metered(
@@ -144,6 +147,7 @@ class ModelAgent(Generic[_ParametersT]):
             end=end,
             turns=turns,
             prompt_version=self.prompt_version,
+            **more,
         )
 
 

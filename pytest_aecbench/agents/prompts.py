@@ -20,6 +20,7 @@ __all__ = [
     "direct_system",
     "joined",
     "last_turns",
+    "system_prompt",
     "tool_loop_system",
     "user_message",
 ]
@@ -53,12 +54,12 @@ CUT_CALL = "not run: your reply was cut at its maximum length; write less in one
 
 def tool_loop_system(spec: AgentSpec, task: Task) -> str:
     """Return the system prompt of the tool loop."""
-    return joined(spec, task, _placed(task, _TOOL_LOOP))
+    return system_prompt(spec, task, _TOOL_LOOP)
 
 
 def direct_system(spec: AgentSpec, task: Task) -> str:
     """Return the system prompt of a single reply."""
-    return joined(spec, task, _placed(task, _DIRECT))
+    return system_prompt(spec, task, _DIRECT)
 
 
 def user_message(task: Task) -> str:
@@ -73,8 +74,9 @@ def last_turns(left: int) -> str:
     return f"You have {left} turns left: write the answer now."
 
 
-def _placed(task: Task, rules: str) -> str:
-    return rules.format(workdir=task.workdir, output=task.output_path)
+def system_prompt(spec: AgentSpec, task: Task, own: str) -> str:
+    """Return the system prompt of a harness; its rules name the task's paths."""
+    return joined(spec, task, own.format(workdir=task.workdir, output=task.output_path))
 
 
 def joined(spec: AgentSpec, task: Task, rules: str) -> str:

@@ -28,9 +28,6 @@ _CORE = re.compile(r"^C\d\d,[^,]+,\d+,([\d.]+),(.*)$", re.MULTILINE)
 _GIVEN = re.compile(r'"name": "([^"]+)",\s*"value": "([^"]+)"')
 _CRACK = re.compile(r"crack.*? ([\d.]+) mm wide")
 _SPALL = re.compile(r"(?:over|covers) ([\d.]+) m²")
-    re.compile(r"crack.*? ([\d.]+) mm wide"),
-    re.compile(r"(?:over|covers) ([\d.]+) m²"),
-)
 
 
 def engineer(asked: Asked) -> Turn:

@@ -24,7 +24,7 @@ CHARS_PER_TOKEN = 8
 class SourcePlan:
     """The way to read a source: ``leaves`` chunks of at most ``tau`` characters.
 
-    What was found in them is reduced, ``k`` at once, ``d`` times, until one list is left.
+    Their facts are reduced, ``k`` lists at once, ``d`` times, until one list is left.
     """
 
     chars: int

@@ -20,6 +20,7 @@ def main() -> None:
         "ledger",
         "model_turns",
         "lambda_calls",
+        "rlm_cells",
         "generation",
         "scrubbing",
         "html_report",

@@ -81,7 +81,7 @@ class Keeper:
         self._selector.register(woken, selectors.EVENT_READ, lambda: os.read(woken, 4096))
         self._start_worker()
         while True:
-            for key, _ in self._selector.select(POLL_SEC):
+            for key, _ in self._selector.select(TOGETHER_SEC if self._calls else POLL_SEC):
                 with contextlib.suppress(OSError):
                     key.data()
             self._look_after_worker()

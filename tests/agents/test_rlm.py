@@ -98,6 +98,15 @@ def test_a_budget_that_is_spent_ends_the_run_after_one_more_turn(
     assert run.result.turns == len(before) + 1
 
 
+def test_a_budget_is_checked_before_each_call_of_a_cell(workshop: Workshop) -> None:
+    code = "[str(one) for one in llm_query_batched(['sub'] * 5)]"
+    toml = "[guardrails]\ntoken_budget = 400\n[execution]\nmax_parallel_workers = 1\n"
+    run = workshop.solve(cell(code), cell("FINAL(1)"), toml=toml, others=SUB)
+    assert len(run.calls("subcall")) == 3
+    assert run.results[0].count("no call was made: the run has used 440 tokens") == 2
+    assert run.result.end == "token_budget"
+
+
 def test_agent_parameters_tighten_the_limits_of_a_task(workshop: Workshop) -> None:
     tight = spent(workshop, "token_budget = 1000", "1", "1", token_budget=220)
     assert (tight.result.end, tight.result.turns) == ("token_budget", 3)

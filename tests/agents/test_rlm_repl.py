@@ -20,7 +20,7 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 HARMLESS = {
     "exit()": "exit() does not end the REPL",
     "raise KeyboardInterrupt": "KeyboardInterrupt",
-    "while True:\n    pass": "interrupted after 1 s",
+    "while True:\n    pass": "interrupted after 6 s",
     "print('x' * 200_000_000)": "[199990001 characters left out]",
     "def f():\n    return f()\nf()": "RecursionError",
     "import sys\nsys.stdout = None": "(no output)",
@@ -37,10 +37,10 @@ def test_cells_that_go_wrong_leave_the_variables(workshop: Workshop) -> None:
     cells = [cell(kept)]
     for code in HARMLESS:
         cells += [cell(code), cell("next(g), f.name[-1:], l()")]
-    run = workshop.solve(*cells, cell("FINAL(next(g))"), timeout_sec=120, command_timeout=2.0)
+    run = workshop.solve(*cells, cell("FINAL(next(g))"), timeout_sec=120, command_timeout=6.0)
     told = dict(zip(HARMLESS, run.results[1::2], strict=False))
     for code, words in HARMLESS.items():
-        assert words.replace("after 1 s", "after 2 s") in told[code], code
+        assert words in told[code], code
     assert not any(lost_kinds(run.results))
     assert run.results[2].startswith("(0, 'f', 5)")
     assert run.output == f"{len(HARMLESS)}\n"

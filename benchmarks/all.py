@@ -19,6 +19,7 @@ def main() -> None:
         "makespan",
         "ledger",
         "model_turns",
+        "lambda_calls",
         "generation",
         "scrubbing",
         "html_report",

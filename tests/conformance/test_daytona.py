@@ -59,7 +59,8 @@ sys.addaudithook(_note_removed)  # for good, because Python cannot remove one
 def variables_removed() -> Iterator[list[str]]:
     """Note which variables of this process are removed, however briefly."""
     global _removed
-    _removed = noted = []
+    noted: list[str] = []
+    _removed = noted
     yield noted
     _removed = None
 

@@ -99,15 +99,12 @@ class DaytonaVendor:
 
     def build(self, environment: Environment) -> str:
         """Build a snapshot with the task's resources, named after its content."""
-        sizes = {
-            "cpu": _up(environment.cpus),
-            "memory": _up(environment.memory_mb, _MB_PER_GB),
-            "disk": _up(environment.storage_mb, _MB_PER_GB),
-        }
+        cpu = _up(environment.cpus)
+        memory_gb = _up(environment.memory_mb, _MB_PER_GB)
+        disk_gb = _up(environment.storage_mb, _MB_PER_GB)
+        resources = Resources(cpu=cpu, memory=memory_gb, disk=disk_gb)
         source = environment.docker_image or context_digest(environment.context)
-        digest = sha256(
-            f"{source}\0{Resources(**sizes)}\0{environment.workdir}".encode()
-        ).hexdigest()
+        digest = sha256(f"{source}\0{resources}\0{environment.workdir}".encode()).hexdigest()
         name = f"aecbench-{digest[:20]}"
 
         def exists() -> bool:
@@ -124,7 +121,9 @@ class DaytonaVendor:
             name,
             environment.docker_image,
             str(environment.context / "Dockerfile"),
-            sizes,
+            cpu,
+            memory_gb,
+            disk_gb,
             dict(self._options),
             environment.build_timeout_sec,
         )
@@ -139,7 +138,7 @@ class DaytonaVendor:
 
         return built_once(self.name, name, environment, exists, build)
 
-    def create_snapshot(self, order: Order, on_log: Callable[[str], object]) -> None:
+    def create_snapshot(self, order: Order, on_log: Callable[[str], None]) -> None:
         """Create a snapshot; this process must have no threads that read its environment."""
         with _translated(f"building {order.name}"):
             image = (
@@ -149,11 +148,9 @@ class DaytonaVendor:
             )
             # The image's own entry point may end at once, and its user may not be root.
             image = image.dockerfile_commands(["USER root"]).entrypoint(["sleep", "infinity"])
+            sizes = Resources(cpu=order.cpu, memory=order.memory_gb, disk=order.disk_gb)
             self._client.snapshot.create(
-                CreateSnapshotParams(
-                    name=order.name, image=image, resources=Resources(**order.resources)
-                ),
-                on_logs=on_log,
+                CreateSnapshotParams(name=order.name, image=image, resources=sizes), on_logs=on_log
             )
 
     def create(

@@ -37,12 +37,14 @@ class Order:
     name: str
     docker_image: str | None
     dockerfile: str
-    resources: dict[str, int | None]
+    cpu: int | None
+    memory_gb: int | None
+    disk_gb: int | None
     options: dict[str, str]
     timeout_sec: float
 
 
-def create_apart(order: Order, on_log: Callable[[str], object]) -> None:
+def create_apart(order: Order, on_log: Callable[[str], None]) -> None:
     """Create a snapshot in another process; raise what is raised there."""
     answer = None
     with subprocess.Popen(

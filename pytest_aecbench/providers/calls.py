@@ -239,7 +239,7 @@ def _encodable(value: _T, depth: int = _MAX_DEPTH) -> _T:
 
 
 class _Delay:
-    """How long to wait after a failure: as the provider says, and longer each time."""
+    """The time to wait after a failure: as the provider says, and longer each time."""
 
     def __init__(self, failed: int) -> None:
         self.failed = failed

@@ -17,6 +17,7 @@ def main() -> None:
         "noop_trials",
         "verification",
         "makespan",
+        "concurrency",
         "ledger",
         "model_turns",
         "lambda_calls",

@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import deque
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
@@ -257,7 +256,7 @@ class Mutex:
     def __init__(self) -> None:
         self._owner: Lane | None = None
         self._depth = 0
-        self._waiting: deque[Wait] = deque()
+        self._waiting: list[Wait] = []  # and not a deque, because most are never waited for
 
     def __enter__(self) -> None:
         lane = current()
@@ -287,7 +286,7 @@ class Mutex:
     def _hand_on(self) -> None:
         self._owner = None
         while self._waiting and self._owner is None:
-            wait = self._waiting.popleft()
+            wait = self._waiting.pop(0)
             if not wait.is_abandoned:
                 self._owner = wait.lane
                 wait.lane.hub.go_on(wait)

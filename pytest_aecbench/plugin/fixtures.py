@@ -14,8 +14,8 @@ import pytest
 from pytest_aecbench.host.lanes import Mutex, away, reversible
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import TaskFile
+from pytest_aecbench.plugin.shown import printer_of
 from pytest_aecbench.plugin.state import is_worker, settings_of
-from pytest_aecbench.plugin.unread import print_if_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +152,7 @@ def aec_sandbox(
     if request.config.getoption("capture") == "no" and not is_worker(request.config):
         from pytest_aecbench.backends.sandbox import Echo
 
-        sandbox.echo = Echo(aec_trial.scrubber, partial(print_if_read, end=""))
+        sandbox.echo = Echo(aec_trial.scrubber, printer_of(request.node))
     if notes := getattr(aec_backend, "notes", None):
         aec_trial.warnings.extend(notes(aec_agent_image))
     yield sandbox
@@ -187,13 +187,13 @@ def _is_wanted(item: SandboxItem) -> bool:
 
 @pytest.fixture
 def aec_execution(
-    pytestconfig: pytest.Config, aec_trial: Trial, aec_sandbox: Sandbox, aec_agent: Agent
+    request: pytest.FixtureRequest, aec_trial: Trial, aec_sandbox: Sandbox, aec_agent: Agent
 ) -> AgentResult:
     """The end of the agent, after it has worked in the sandbox."""
     from pytest_aecbench.plugin.follow import follower
     from pytest_aecbench.trials import stages
 
-    return away(stages.attempt, aec_trial, aec_sandbox, aec_agent, follower(pytestconfig))
+    return away(stages.attempt, aec_trial, aec_sandbox, aec_agent, follower(request.node))
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.lanes import lane_of_thread
+from pytest_aecbench.plugin.shown import printer_of
 from pytest_aecbench.plugin.state import is_worker, settings_of
-from pytest_aecbench.plugin.unread import print_if_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +33,9 @@ def check_follow(config: pytest.Config) -> None:
         )
 
 
-def follower(config: pytest.Config) -> Callable[[Entry], object] | None:
-    """Return what prints the entries of a trajectory; None without a reader."""
+def follower(item: pytest.Item) -> Callable[[Entry], object] | None:
+    """Return what prints the entries of a trial's trajectory; None without a reader."""
+    config = item.config
     shown = config.getoption("capture") == "no" or settings_of(config).follow
     if is_worker(config) or not shown:
         return None
@@ -42,10 +43,11 @@ def follower(config: pytest.Config) -> Callable[[Entry], object] | None:
 
     terminal = config.get_terminal_writer()
     capture = config.pluginmanager.getplugin("capturemanager")
+    show = printer_of(item)
 
     def write(text: str) -> None:
         # In a thread of a lane nothing is captured, and the capture is another lane's.
         with nullcontext() if lane_of_thread() else capture.global_and_fixture_disabled():
-            print_if_read(text)
+            show(f"{text}\n")
 
     return Follower(write, Style(terminal.fullwidth, terminal.hasmarkup))

@@ -81,8 +81,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
                 # A trial that only waited has neither cost nor shown anything.
                 if not item.trial.kept and item.trial.phase != "wait":
                     away(keep, item.trial, KeyboardInterrupt("the run was stopped"))
+                    _count_as_interrupted(item)
                 forget(item.trial)
         raise
+
+
+def _count_as_interrupted(item: TrialItem) -> None:
+    """Let pytest's last line count a trial without a report, instead of saying that none ran."""
+    reporter = item.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", None, "setup")
+        reporter.stats.setdefault("interrupted", []).append(report)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

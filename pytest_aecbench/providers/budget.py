@@ -43,6 +43,7 @@ class Budget:
         give_up = time.monotonic() + patience_sec
         self._await_pause(give_up)
         with slots.slot(self._name, self._count, patience_sec=give_up - time.monotonic()):
+            self._await_pause(give_up)  # that began while it waited for its place
             yield
 
     def pause(self, seconds: float, *, fewer: bool) -> None:

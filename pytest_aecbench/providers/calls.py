@@ -151,12 +151,13 @@ class Caller:
         waits = _Waits(self.clock)
         failures: list[str] = []
         while True:
+            delay = _Delay(len(failures) + 1)
             try:
-                reply, duration_sec = self._attempt(request, waits)
+                reply, duration_sec = self._attempt(request, delay, waits)
                 break
             except _RETRIED as error:
                 failures.append(f"{type(error).__name__}: {error}")
-                self._await_retry(error, len(failures), waits)
+                self._await_retry(error, delay, waits)
         if self._cache is not None:
             self._cache.put(self.model.route, request, reply)
         return Call(
@@ -167,13 +168,21 @@ class Caller:
             failures=tuple(failures),
         )
 
-    def _attempt(self, request: ModelRequest, waits: _Waits) -> tuple[ModelReply, float]:
+    def _attempt(
+        self, request: ModelRequest, delay: _Delay, waits: _Waits
+    ) -> tuple[ModelReply, float]:
         """Ask once; the time of an attempt that failed counts as waiting."""
         entered = time.monotonic()
         try:
             with self._budget.turn(self._patience_sec):
                 waits.add(entered)
-                return self._timed(request, waits)
+                try:
+                    return self._timed(request, waits)
+                except (RateLimited, Overloaded) as error:
+                    # All wait, also the next one in this place, which is not free yet.
+                    if (seconds := delay.after(error)) <= self._patience_sec:
+                        self._budget.pause(seconds, fewer=delay.failed == 1)
+                    raise
         except TimeoutError:
             waits.add(entered)
             raise RateLimited(
@@ -200,15 +209,13 @@ class Caller:
             raise
         return _encodable(asked), time.monotonic() - start
 
-    def _await_retry(self, error: ProviderError, failed: int, waits: _Waits) -> None:
-        """Wait until it makes sense to ask again, and let all others wait; or give up."""
-        limited = isinstance(error, RateLimited)
-        delay_sec = _delay(error, failed)
+    def _await_retry(self, error: ProviderError, delay: _Delay, waits: _Waits) -> None:
+        """Wait until it makes sense to ask again; or give up."""
+        delay_sec = delay.after(error)
         too_long = delay_sec > self._patience_sec
-        if too_long or (failed > self._max_retries and not limited):
+        has_failed = delay.failed > self._max_retries and not isinstance(error, RateLimited)
+        if too_long or has_failed:
             raise error
-        if limited or isinstance(error, Overloaded):
-            self._budget.pause(delay_sec, fewer=failed == 1)
         entered = time.monotonic()
         try:
             time.sleep(delay_sec)
@@ -257,10 +264,18 @@ def _encodable(value: _T, depth: int = _MAX_DEPTH) -> _T:
     return result
 
 
-def _delay(error: ProviderError, failed: int) -> float:
-    """Return how long to wait: as the provider says, and longer each time that it fails again."""
-    backoff = min(_LONGEST_DELAY_SEC, _FIRST_DELAY_SEC * 2.0 ** (failed - 1))
-    backoff *= random.uniform(0.75, 1.25)  # noqa: S311
-    if error.retry_after_sec is None:
-        return backoff
-    return error.retry_after_sec if failed == 1 else max(error.retry_after_sec, backoff)
+class _Delay:
+    """The time to wait after a failure: as the provider says, and longer each time."""
+
+    def __init__(self, failed: int) -> None:
+        self.failed = failed
+        backoff_sec = min(_LONGEST_DELAY_SEC, _FIRST_DELAY_SEC * 2.0 ** (failed - 1))
+        self._backoff_sec = backoff_sec * random.uniform(0.75, 1.25)  # noqa: S311
+
+    def after(self, error: ProviderError) -> float:
+        """Return the seconds."""
+        if error.retry_after_sec is None:
+            return self._backoff_sec
+        if self.failed == 1:
+            return error.retry_after_sec
+        return max(error.retry_after_sec, self._backoff_sec)

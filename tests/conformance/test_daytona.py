@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,24 +22,47 @@ from tests.conformance.vendors import (
     VendorConformance,
     VendorFaults,
 )
+from tests.standins import plaintext
 from tests.standins.daytona import DaytonaServer
 from tests.standins.executor import Executor
-from tests.standins.plaintext import allow_http
+from tests.standins.server import Fault
+from tests.stopping import processes, wait_until
+from tests.tasks import write_indented
 
 pytestmark = pytest.mark.needs("namespaces")
 
 
 @pytest.fixture
 def server(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaytonaServer]:
-    import daytona._sync.object_storage
+    from pytest_aecbench.backends.daytona import snapshots
 
     server = DaytonaServer(executor)
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
-    storage: Any = daytona._sync.object_storage
-    monkeypatch.setattr(storage, "S3Store", allow_http(storage.S3Store))
+    monkeypatch.setattr(snapshots, "PROGRAM", plaintext.PROGRAM)
     yield server
     server.close()
+
+
+_removed: list[str] | None = None
+
+
+def _note_removed(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "os.unsetenv" and _removed is not None:
+        _removed.append(os.fsdecode(arguments[0]))
+
+
+sys.addaudithook(_note_removed)  # for good, because Python cannot remove one
+
+
+@contextmanager
+def variables_removed() -> Iterator[list[str]]:
+    """Note which variables of this process are removed, however briefly."""
+    global _removed
+    noted: list[str] = []
+    _removed = noted
+    yield noted
+    _removed = None
 
 
 @pytest.fixture
@@ -82,3 +110,49 @@ class TestFaults(VendorFaults):
         assert sent["labels"]["aecbench.trial"] == "trial"
         assert sent["labels"]["aecbench.pid"] == str(os.getpid())
         sandbox.teardown()
+
+    def test_builds_side_by_side_leave_the_environment_alone(
+        self, backend: RemoteBackend, server: DaytonaServer, tmp_path: Path
+    ) -> None:
+        tasks = [
+            write_indented(
+                tmp_path / f"t{number}",
+                {
+                    "task.toml": "",
+                    "environment/Dockerfile": "FROM x:1\nWORKDIR /workspace\nCOPY given ./\n",
+                    "environment/given": f"{number}\n",
+                },
+            )
+            for number in range(3)
+        ]
+        before = dict(os.environ)
+        with variables_removed() as removed, ThreadPoolExecutor(3) as threads:
+            images = list(threads.map(lambda task: backend.build_environment(task_dir=task), tasks))
+        assert removed == []
+        assert dict(os.environ) == before
+        assert set(server.snapshots) == set(images)
+        for number, image in enumerate(images):
+            given = f"{server.snapshots[image].snapshot_id}/environment/given"
+            assert (server.files / given).read_text() == f"{number}\n"
+
+    def test_a_build_ends_with_the_process_that_asked_for_it(
+        self,
+        server: DaytonaServer,
+        task_dir: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("RUN_OF_TEST", str(tmp_path))
+        server.faults.append(Fault(r"POST /snapshots$", hang=True))
+        program = (
+            "import sys; from pathlib import Path;"
+            "from pytest_aecbench.backends.daytona import DaytonaBackend;"
+            "DaytonaBackend().build_environment(task_dir=Path(sys.argv[1]))"
+        )
+        process = subprocess.Popen([sys.executable, "-c", program, str(task_dir)], cwd=tmp_path)
+        wait_until(lambda: server.called(r"POST /snapshots$"), "the build")
+        mine = partial(processes, "environ", f"RUN_OF_TEST={tmp_path}\0")
+        assert len(list(mine())) == 2
+        process.kill()
+        process.wait(30)
+        wait_until(lambda: not list(mine()), "the end of the build")

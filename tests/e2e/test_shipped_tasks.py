@@ -20,3 +20,8 @@ def test_oracle_earns_all_and_nop_nothing(tmp_path: Path) -> None:
 def test_they_earn_the_same_by_rewriting(tmp_path: Path, names: tuple[str, ...]) -> None:
     found = rewards(tmp_path / "rewriting", "--aec-local-mode=rewriting", names=names)
     assert found == expected(names)
+
+
+@some_or_all
+def test_they_earn_the_same_side_by_side(tmp_path: Path, names: tuple[str, ...]) -> None:
+    assert rewards(tmp_path / "lanes", "--aec-concurrency=8", names=names) == expected(names)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,9 @@ from typing import Any
 import pytest
 
 from pytest_aecbench.host.slots import slot
-from tests.costs import at_night
+from tests.costs import at_night, patience
 from tests.project import SOLVE, Project
-from tests.stopping import wait_until
+from tests.stopping import processes, wait_until
 
 LANES = "--aec-concurrency=8"
 
@@ -238,9 +240,18 @@ FIXTURES = """
     import logging, os, warnings
     import pytest
 
+    patched = []
+
+    def pytest_sessionfinish():
+        assert len(patched) == 6
+        assert not any(hasattr(item, "patched") for item in patched)
+
     @pytest.fixture
-    def aec_execution(aec_trial, aec_sandbox, aec_agent, capsys, caplog, request, recwarn):
+    def aec_execution(
+        aec_trial, aec_sandbox, aec_agent, capsys, caplog, request, recwarn, monkeypatch
+    ):
         name = request.node.nodeid
+        monkeypatch.setattr(request.node, "patched", name, raising=False)
         print("printed", name)
         logging.getLogger().warning("logged %s", name)
         warnings.warn(UserWarning(f"recorded {name}"))
@@ -249,6 +260,8 @@ FIXTURES = """
         assert [one.getMessage() for one in caplog.records] == [f"logged {name}"]
         assert [str(one.message) for one in recwarn] == [f"recorded {name}"]
         assert os.environ["PYTEST_CURRENT_TEST"] == f"{name} (setup)"
+        assert request.node.patched == name
+        patched.append(request.node)
         from pytest_aecbench.trials import stages
         return stages.attempt(aec_trial, aec_sandbox, aec_agent)
     """
@@ -381,11 +394,44 @@ def test_options_of_pytest_work_as_ever(counting: Project) -> None:
     assert "SETUP" in plan.stdout.str()
 
 
-def test_checks_run_side_by_side(counting: Project) -> None:
-    counting.task("civil/a")
+def test_checks_run_side_by_side(counting: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEET", "3")
+    write_tasks(counting, 3)
     result = run(counting, "--aec-check=solution,empty")
-    assert result.ret == 0
-    assert most_at_once(counting)[0] >= 1
+    result.assert_outcomes(passed=6)
+    assert most_at_once(counting)[0] >= 3
+
+
+SAYS = "for n in 1 2 3; do echo line $n of NAME; sleep 0.05; done; "
+
+
+def test_with_s_the_name_of_its_trial_is_before_each_line(
+    counting: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEET", "3")
+    for name in ("a", "b", "c"):
+        solve = SAYS.replace("NAME", name) + SOLVE
+        counting.task(f"civil/{name}", toml=SHARED, solve=solve)
+    result = run(counting, "-s")
+    result.assert_outcomes(passed=3)
+    said = [line for line in result.stdout.lines if " of " in line and "line" in line]
+    wanted = [f"civil/{n}[oracle-1] | line {i} of {n}" for n in "abc" for i in (1, 2, 3)]
+    assert sorted(said) == wanted
+
+
+def test_with_s_a_trial_that_runs_alone_has_no_name_before_its_lines(counting: Project) -> None:
+    counting.task("civil/a", toml=SHARED, solve=SAYS.replace("NAME", "a") + SOLVE)
+    result = counting.run("-s", "--aec-backend=counting")
+    assert "line 1 of a" in result.stdout.lines
+
+
+@pytest.mark.parametrize("option", ["-Werror", "--aec-progress=0.1"])
+def test_options_that_watch_a_run_see_nothing_odd(counting: Project, option: str) -> None:
+    write_tasks(counting, 3, solve=f"sleep 0.3; {SOLVE}")
+    result = run(counting, option)
+    result.assert_outcomes(passed=3)
+    if "progress" in option:
+        result.stdout.fnmatch_lines(["aec: * of 3 trials done*3 running*"])
 
 
 def test_the_time_of_pytest_timeout_is_that_of_each_trial(counting: Project, seconds: str) -> None:
@@ -459,18 +505,29 @@ def test_a_failed_build_is_made_again_once_for_all_trials_of_a_task(
         assert (counting.path / f"built-t{number}").read_text() == "x"
 
 
-def start(project: Project, *arguments: str) -> subprocess.Popen[str]:
+def start(project: Project, count: int, *arguments: str) -> subprocess.Popen[str]:
     """Start a run of trials that do not end, and wait until all are under way."""
+    argv = [sys.executable, "-m", "pytest", "tasks", "--aec-backend=counting"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "tasks", "--aec-backend=counting", *arguments],
+        [*argv, f"--aec-concurrency={count}", *arguments],
         cwd=project.path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
-    wait_until(lambda: len(list(project.path.glob("jobs/*/*/workspace/started"))) == 20)
+    wait_until(lambda: len(list(project.path.glob("jobs/*/*/workspace/started"))) == count)
     return process
+
+
+def interrupted(project: Project, own_machine: Path) -> int:
+    """Return how many trials were recorded as interrupted; nothing else is left of them."""
+    records = project.records()
+    assert {record["evaluation"]["validity"] for record in records} == {"interrupted"}
+    assert {record["evaluation"]["error"]["phase"] for record in records} == {"agent"}
+    assert list(project.path.glob("artefacts/ledger/*/.*")) == []
+    assert list((own_machine / "homes").iterdir()) == []
+    return len(records)
 
 
 @pytest.mark.slow
@@ -479,21 +536,66 @@ def test_all_trials_in_flight_are_recorded_and_removed_when_a_run_is_stopped(
     counting: Project, own_machine: Path, seconds: str, number: signal.Signals
 ) -> None:
     write_tasks(counting, 20, solve=f"touch started; sleep {seconds}")
-    process = start(counting, "--aec-concurrency=20")
+    process = start(counting, 20)
     os.kill(process.pid, number)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
-    records = counting.records()
-    assert [record["evaluation"]["validity"] for record in records] == ["interrupted"] * 20
-    assert {record["evaluation"]["error"]["phase"] for record in records} == {"agent"}
-    assert list(counting.path.glob("artefacts/ledger/*/.*")) == []
-    assert list((own_machine / "homes").iterdir()) == []
+    assert interrupted(counting, own_machine) == 20
+    assert re.search(r"=== 20 interrupted in [\d.]+s ", output), output
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_two_hundred_trials_in_flight_are_stopped_within_ten_seconds(
+    counting: Project, own_machine: Path, seconds: str
+) -> None:
+    write_tasks(counting, 200, solve=f"touch started; sleep {seconds}")
+    process = start(counting, 200)
+    began = time.monotonic()
+    os.kill(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    took_sec = time.monotonic() - began
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert interrupted(counting, own_machine) == 200
+    assert list(processes("cmdline", f"sleep\0{seconds}\0")) == []
+    assert took_sec < 10 * patience()
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_ends_the_run_at_once_and_loses_nothing(
+    counting: Project, seconds: str
+) -> None:
+    add_conftest(counting, NEVER_ENDS)
+    write_tasks(counting, 5, solve=f"touch started; sleep {seconds}")
+    process = start(counting, 5)
+    os.kill(process.pid, signal.SIGINT)
+    wait_until((counting.path / "ending").exists, "teardown")
+    os.kill(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert "wall time" not in output
+    assert interrupted_or_noted(counting) == 5
+
+
+NEVER_ENDS = """
+def teardown(self, *, handle):
+    (HERE / "ending").touch()
+    time.sleep(600)
+
+Counting.teardown = teardown
+"""
+
+
+def interrupted_or_noted(project: Project) -> int:
+    """Return how many trials have a record, or a note from which the next run makes one."""
+    notes = list(project.path.glob("artefacts/ledger/*/.*.running"))
+    return len({record["trial_id"] for record in project.records()} | {n.name for n in notes})
 
 
 @pytest.mark.slow
 def test_trials_of_a_killed_run_are_recorded_by_the_next(counting: Project, seconds: str) -> None:
     write_tasks(counting, 20, solve=f"touch started; sleep {seconds}")
-    process = start(counting, "--aec-concurrency=20")
+    process = start(counting, 20)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     write_tasks(counting, 20)

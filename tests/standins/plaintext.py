@@ -5,9 +5,19 @@ Also a pytest plugin, for runs in other processes.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
-__all__ = ["allow_http"]
+__all__ = ["PROGRAM", "create_snapshot"]
+
+ROOT = str(Path(__file__).parents[2])
+# The program of pytest_aecbench.backends.daytona.snapshots, for servers on this machine too.
+PROGRAM = [
+    sys.executable,
+    "-c",
+    f"import sys; sys.path.append({ROOT!r}); import {__name__} as this; this.create_snapshot()",
+]
 
 
 def allow_http(store: Any) -> Any:
@@ -20,8 +30,18 @@ def allow_http(store: Any) -> Any:
     return make
 
 
-def pytest_configure() -> None:
+def create_snapshot() -> None:
+    """Do what the program does."""
     import daytona._sync.object_storage
+
+    from pytest_aecbench.backends.daytona.snapshots import main
 
     storage: Any = daytona._sync.object_storage
     storage.S3Store = allow_http(storage.S3Store)
+    main()
+
+
+def pytest_configure() -> None:
+    from pytest_aecbench.backends.daytona import snapshots
+
+    snapshots.PROGRAM = PROGRAM

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -83,6 +84,8 @@ class ServerThread(threading.Thread):
 
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        # More than asyncio's own number, which a few commands that do not end would use up.
+        self._loop.set_default_executor(ThreadPoolExecutor(256, "standin"))
         async with self._serving:
             self._ready.set()
             await self._ended.wait()

@@ -1,4 +1,4 @@
-"""The backend ``daytona``: run trials in sandboxes of Daytona."""
+"""``DaytonaBackend``, and the calls of Daytona's SDK that it makes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from daytona import (
     Resources,
 )
 
+from pytest_aecbench.backends.daytona.snapshots import Order, create_apart
 from pytest_aecbench.backends.remote import RemoteBackend, Rented
 from pytest_aecbench.backends.remote.build import BuildLog, built_once
 from pytest_aecbench.backends.remote.calls import Busy, Full, Lost, bounded, says_full
@@ -38,7 +39,7 @@ from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_aecbench.backends import Limits
     from pytest_aecbench.backends.remote import Environment
@@ -98,11 +99,10 @@ class DaytonaVendor:
 
     def build(self, environment: Environment) -> str:
         """Build a snapshot with the task's resources, named after its content."""
-        resources = Resources(
-            cpu=_up(environment.cpus),
-            memory=_up(environment.memory_mb, _MB_PER_GB),
-            disk=_up(environment.storage_mb, _MB_PER_GB),
-        )
+        cpu = _up(environment.cpus)
+        memory_gb = _up(environment.memory_mb, _MB_PER_GB)
+        disk_gb = _up(environment.storage_mb, _MB_PER_GB)
+        resources = Resources(cpu=cpu, memory=memory_gb, disk=disk_gb)
         source = environment.docker_image or context_digest(environment.context)
         digest = sha256(f"{source}\0{resources}\0{environment.workdir}".encode()).hexdigest()
         name = f"aecbench-{digest[:20]}"
@@ -117,26 +117,41 @@ class DaytonaVendor:
                 except DaytonaNotFoundError:
                     return False
 
+        order = Order(
+            name,
+            environment.docker_image,
+            str(environment.context / "Dockerfile"),
+            cpu,
+            memory_gb,
+            disk_gb,
+            dict(self._options),
+            environment.build_timeout_sec,
+        )
+
         def build(log: BuildLog) -> None:
-            image = (
-                Image.base(environment.docker_image)
-                if environment.docker_image
-                else Image.from_dockerfile(environment.context / "Dockerfile", strict_context=True)
-            )
-            # The image's own entry point may end at once, and its user may not be root.
-            image = image.dockerfile_commands(["USER root"]).entrypoint(["sleep", "infinity"])
             try:
-                with _translated(f"building {name}"):
-                    self._client.snapshot.create(
-                        CreateSnapshotParams(name=name, image=image, resources=resources),
-                        on_logs=log.add,
-                    )
+                create_apart(order, log.add)
             except BackendError as error:
                 if isinstance(error, (Busy, Lost)):
                     raise
                 raise log.failed(str(error)) from None
 
         return built_once(self.name, name, environment, exists, build)
+
+    def create_snapshot(self, order: Order, on_log: Callable[[str], None]) -> None:
+        """Create a snapshot; this process must have no threads that read its environment."""
+        with _translated(f"building {order.name}"):
+            image = (
+                Image.base(order.docker_image)
+                if order.docker_image
+                else Image.from_dockerfile(order.dockerfile, strict_context=True)
+            )
+            # The image's own entry point may end at once, and its user may not be root.
+            image = image.dockerfile_commands(["USER root"]).entrypoint(["sleep", "infinity"])
+            sizes = Resources(cpu=order.cpu, memory=order.memory_gb, disk=order.disk_gb)
+            self._client.snapshot.create(
+                CreateSnapshotParams(name=order.name, image=image, resources=sizes), on_logs=on_log
+            )
 
     def create(
         self, image_ref: str, limits: Limits, labels: Mapping[str, str], lifetime_sec: int
@@ -220,6 +235,7 @@ class DaytonaBackend(RemoteBackend):
     """Runs trials in sandboxes of Daytona."""
 
     make_vendor = DaytonaVendor
+    thread_safe = True
 
 
 def _up(amount: float | None, unit: int = 1) -> int | None:

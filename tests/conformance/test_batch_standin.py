@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 from google.api_core import exceptions
-from google.auth.credentials import AnonymousCredentials
-from google.cloud import batch_v1, storage
+from google.auth import credentials
+from google.cloud import batch_v1
 
 from tests.standins.batch import BatchServer, GoogleFault, Mishap
 from tests.standins.batch_boxes import DOCKER_FAILED, LOST_REPORTS, PREEMPTED, TIMED_OUT
@@ -21,6 +22,7 @@ from tests.stopping import wait_until
 
 pytestmark = pytest.mark.needs("namespaces")
 
+_ANONYMOUS: Any = credentials.AnonymousCredentials()  # type: ignore[no-untyped-call]
 PARENT = "projects/project-1/locations/us-central1"
 SHARE = "/mnt/disks/share"
 State = batch_v1.JobStatus.State
@@ -39,7 +41,7 @@ def buckets() -> Iterator[Buckets]:
 def bucket(buckets: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name, value in buckets.environment().items():
         monkeypatch.setenv(name, value)
-    client: Any = storage.Client(project="project-1", credentials=AnonymousCredentials())
+    client: Any = import_module("google.cloud.storage").Client(project="project-1")
     yield client.create_bucket(f"bucket-{uuid.uuid4()}")
     client.close()
 
@@ -55,7 +57,7 @@ def server(executor: Executor, buckets: Buckets) -> Iterator[BatchServer]:
 def client(server: BatchServer) -> batch_v1.BatchServiceClient:
     return batch_v1.BatchServiceClient(
         transport="rest",
-        credentials=AnonymousCredentials(),
+        credentials=_ANONYMOUS,
         client_options={"api_endpoint": server.url},
     )
 
@@ -148,7 +150,7 @@ def test_variables_come_from_the_nearest_place(
     }
     variables = {"A": "task", "B": "task", "C": "task"}
     job = make_job(runnables=[runnable], environment={"variables": variables})
-    job.task_groups[0].task_environments = [{"variables": {"B": "own"}}]
+    job.task_groups[0].task_environments = [batch_v1.Environment(variables={"B": "own"})]
     run(client, job)
     assert server.machines.outputs["job-1", 0] == "task own runnable 4\n/tmp\n"
 

@@ -15,8 +15,8 @@ from google.cloud import batch_v1
 
 __all__ = ["QUOTA", "Attempt", "JobRun", "Mishap"]
 
-JobState = batch_v1.JobStatus.State
-TaskState = batch_v1.TaskStatus.State
+JobState: Any = batch_v1.JobStatus.State  # of which mypy sees numbers only
+TaskState: Any = batch_v1.TaskStatus.State
 
 _GROUP = "group0"
 _OVER = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
@@ -84,7 +84,7 @@ class JobRun:
         self._started_at: datetime | None = None
         self.spec = group.task_spec
         self.parallelism = group.parallelism
-        self._counts = Counter({TaskState.PENDING: group.task_count})
+        self._counts: Counter[int] = Counter({TaskState.PENDING: group.task_count})
         for index in range(group.task_count):
             name = f"{group.name}/tasks/{index}"
             self.tasks.append(batch_v1.Task(name=name, status={"state": TaskState.PENDING}))
@@ -96,14 +96,15 @@ class JobRun:
     # States
 
     @property
-    def state(self) -> JobState:
-        return JobState(self.job.status.state)
+    def state(self) -> int:
+        return int(self.job.status.state)
 
     def resource(self) -> batch_v1.Job:
         """Return the job as it is now."""
         with self.lock:
-            counts = {state.name: count for state, count in self._counts.items() if count}
-            self.job.status.task_groups = {_GROUP: {"counts": counts}}
+            counts = {TaskState(state).name: n for state, n in self._counts.items() if n}
+            group = batch_v1.JobStatus.TaskGroupStatus(counts=counts)
+            self.job.status.task_groups = {_GROUP: group}
             if self._started_at is not None and not self.ended.is_set():
                 self.job.status.run_duration = _now() - self._started_at
             return batch_v1.Job(self.job)
@@ -112,21 +113,25 @@ class JobRun:
         event = batch_v1.StatusEvent(type_=kind, description=description, event_time=_now())
         self.job.status.status_events.append(event)
 
-    def _become(self, state: JobState) -> None:
-        before, self.job.status.state = self.state, state
+    def _become(self, state: int) -> None:
+        before, self.job.status.state = self.state, JobState(state)
         self.job.update_time = _now()
         self._say(
             "STATUS_CHANGED",
-            f"Job state is set from {before.name} to {state.name} for job {self.job.name}.",
+            f"Job state is set from {JobState(before).name} to {JobState(state).name} "
+            f"for job {self.job.name}.",
         )
 
-    def _become_task(self, index: int, state: TaskState, code: int | None = None) -> None:
+    def _become_task(self, index: int, state: int, code: int | None = None) -> None:
         task = self.tasks[index]
-        before, task.status.state = TaskState(task.status.state), state
+        before, task.status.state = task.status.state, TaskState(state)
         self._counts[before] -= 1
         self._counts[state] += 1
         zone = f"zones/{self.job.name.split('/')[3]}-a/instances/{index + 1}"
-        description = f"Task state is updated from {before.name} to {state.name} on {zone}"
+        description = (
+            f"Task state is updated from {TaskState(before).name} to {TaskState(state).name} "
+            f"on {zone}"
+        )
         event = batch_v1.StatusEvent(
             type_="STATUS_CHANGED", event_time=_now(), task_state=state, description=description
         )
@@ -212,14 +217,14 @@ class JobRun:
             failed = self._counts[TaskState.FAILED]
             self._finish(JobState.FAILED if failed else JobState.SUCCEEDED)
 
-    def _finish(self, state: JobState) -> None:
+    def _finish(self, state: int) -> None:
         if self._started_at is not None:
             self.job.status.run_duration = _now() - self._started_at
         if self.state != JobState.DELETION_IN_PROGRESS:
             self._become(state)
         self.ended.set()
 
-    def stop(self, state: JobState) -> None:
+    def stop(self, state: int) -> None:
         """Take all machines away, to cancel the job or to delete it; ``ended`` says when it is."""
         with self.lock:
             if self.state in _OVER:

@@ -32,7 +32,7 @@ class Buckets:
 
     def __init__(self) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="aecbench-buckets-"))
-        self._root = self._home / STORAGE_DIR
+        self._root = self._home / str(STORAGE_DIR)
         self._server = create_server("127.0.0.1", 0, data_dir=str(self._home))
         self._storage: Any = self._server._storage
         self._storage._write_config_to_file = lambda: None  # all of it, with every object

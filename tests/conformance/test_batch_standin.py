@@ -382,3 +382,27 @@ def test_a_call_without_credentials_may_be_refused(server: BatchServer) -> None:
     answered = requests.get(f"{server.url}/v1/{PARENT}/jobs", timeout=30)
     assert answered.status_code == 401
     assert answered.json()["error"]["status"] == "UNAUTHENTICATED"
+
+
+@pytest.mark.needs("docker")
+class TestInContainers:
+    """The same with containers of real images."""
+
+    in_containers = True
+
+    def test_tasks_are_containers_that_see_the_bucket(
+        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    ) -> None:
+        test_runnables_share_volumes_and_nothing_else(client, make_job, server)
+
+    def test_files_are_objects(
+        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, bucket: Any
+    ) -> None:
+        test_each_task_knows_its_index_and_its_files_are_objects(client, make_job, bucket)
+
+    def test_an_image_that_the_engine_lacks_fails_its_task(
+        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    ) -> None:
+        job = run(client, make_job(runnables=[{"container": container("", image_uri="no/such")}]))
+        assert [exit_codes(task) for task in tasks(client, job)] == [[DOCKER_FAILED]]
+        assert "no/such" in server.machines.outputs["job-1", 0]

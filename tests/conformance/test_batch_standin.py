@@ -232,6 +232,21 @@ def test_outputs_may_vanish(
     assert [blob.name for blob in bucket.list_blobs()] == ["runs/1/result-0"]
 
 
+def test_a_disk_is_a_directory_of_its_own(
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+) -> None:
+    disk = {"device_name": "scratch", "mount_path": "/mnt/disks/scratch"}
+    write, read = "echo x > /mnt/disks/scratch/kept", "cat /mnt/disks/scratch/kept"
+    job = make_job(write, read, volumes=[disk])
+    with pytest.raises(exceptions.BadRequest, match="'scratch' is not an attached disk"):
+        create(client, job)
+    disks = [{"device_name": "scratch", "new_disk": {"type_": "pd-ssd", "size_gb": 10}}]
+    policy = {"instances": [{"policy": {"disks": disks}}]}
+    job.allocation_policy = batch_v1.AllocationPolicy(policy)
+    assert run(client, job).status.state == State.SUCCEEDED, server.machines.outputs
+    assert server.machines.outputs["job-1", 0] == "x\n"
+
+
 # Jobs
 
 
@@ -399,6 +414,22 @@ class TestInContainers:
         self, client: batch_v1.BatchServiceClient, make_job: MakeJob, bucket: Any
     ) -> None:
         test_each_task_knows_its_index_and_its_files_are_objects(client, make_job, bucket)
+
+    def test_a_container_has_the_capabilities_that_it_asks_for(
+        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    ) -> None:
+        script = f"mount -t tmpfs none {SHARE} && ls {SHARE} | wc -l"
+        options = "--user=0 --memory=512m --cpus=1 --cap-add=SYS_ADMIN"
+        options += " --security-opt=apparmor=unconfined"
+        refused, allowed = container(script), container(script, options=options)
+        runnables = [
+            {"container": refused, "ignore_exit_status": True},
+            {"container": allowed},
+        ]
+        job = run(client, make_job(f"echo > {SHARE}/x", runnables=runnables))
+        output = server.machines.outputs["job-1", 0]
+        assert job.status.state == State.SUCCEEDED, output
+        assert output.endswith("\n0\n")
 
     def test_an_image_that_the_engine_lacks_fails_its_task(
         self, client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer

@@ -47,7 +47,7 @@ _STATUSES = {
     503: "UNAVAILABLE",
 }
 _PAGE, _LARGEST_PAGE = 100, 1000
-_REGIONS = ("europe-west4", "us-central1", "us-east1")
+_REGIONS = ("asia-east1", "europe-west1", "europe-west4", "us-central1", "us-east1", "us-west1")
 _JOBS = "/v1/{parent:projects/[^/]+/locations/[^/:]+}/jobs"
 _JOB = _JOBS + "/{job:[^/:]+}"
 _TASKS = _JOB + "/taskGroups/group0/tasks"
@@ -150,7 +150,7 @@ class BatchServer(Server):
 
     def _vanish(self, spec: batch_v1.TaskSpec, pattern: str) -> None:
         buckets = self.machines.buckets
-        for volume in spec.volumes:
+        for volume in (one for one in spec.volumes if "gcs" in one):
             bucket, _, prefix = volume.gcs.remote_path.partition("/")
             for name in fnmatch.filter(buckets.names(bucket, prefix), pattern):
                 buckets.remove(bucket, name)
@@ -179,6 +179,9 @@ class BatchServer(Server):
             token = request.headers.get("Authorization", "").removeprefix("Bearer ")
             if self.needs_token and not token:
                 return _error(401, "Request had invalid authentication credentials.")
+            region = request.match_info.get("parent", "").rpartition("/")[2]
+            if region and region not in _REGIONS:
+                return _error(403, f"Location {region} is not found or access is unauthorized.")
             try:
                 return await handler(request)
             except Refused as error:

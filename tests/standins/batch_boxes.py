@@ -122,7 +122,7 @@ class Machine:
         env = {**self.env, **runnable.environment.variables, **dict(options.env)}
         network = options.network != "none" and not container.block_external_network
         try:
-            with self._box(image_ref, mounts, Limits(network=network)) as box:
+            with self._box(image_ref, mounts, options, Limits(network=network)) as box:
                 done = box.run(
                     self.running or "",
                     command,
@@ -139,9 +139,12 @@ class Machine:
         return done.returncode if self.lost is None else None
 
     @contextmanager
-    def _box(self, image_ref: str, mounts: tuple[Mount, ...], limits: Limits) -> Iterator[Executor]:
+    def _box(
+        self, image_ref: str, mounts: tuple[Mount, ...], options: Namespace, limits: Limits
+    ) -> Iterator[Executor]:
         executor = self.machines.executor
-        box = replace(executor, backend=_with_mounts(executor.backend, mounts))
+        privileges = {"cap_add": options.cap_add, "security_opt": options.security_opt}
+        box = replace(executor, backend=_with_mounts(executor.backend, mounts, privileges))
         sandbox_id = secrets.token_hex(8)
         try:
             box.create(sandbox_id, image_ref, limits=limits)
@@ -172,7 +175,7 @@ class Machine:
         wanted = PurePosixPath(path)
         for volume in self.spec.volumes:
             mounted = PurePosixPath(volume.mount_path)
-            if wanted.is_relative_to(mounted):
+            if "gcs" in volume and wanted.is_relative_to(mounted):
                 bucket, _, prefix = volume.gcs.remote_path.strip("/").partition("/")
                 try:
                     root = self.machines.buckets.directory(bucket, prefix)
@@ -194,15 +197,35 @@ class Machine:
         outputs[key] = outputs.get(key, "") + done.stdout + done.stderr
 
 
-def _with_mounts(backend: Any, mounts: tuple[Mount, ...]) -> Any:
-    """Return the same backend, whose next sandboxes have these mounts."""
+def _with_mounts(
+    backend: Any, mounts: tuple[Mount, ...], privileges: Mapping[str, list[str]]
+) -> Any:
+    """Return the same backend, whose next sandboxes have these mounts.
+
+    Only containers have the privileges, too.
+    """
     changed = copy.copy(backend)
     if backend.name == "docker":
         changed._starter = copy.copy(backend._starter)
         changed._starter._mounts = mounts
+        changed._starter._api = lambda: _Privileged(backend._api, privileges)
     else:
         changed._mounts = mounts
     return changed
+
+
+class _Privileged:
+    """The engine's client, which gives privileges to containers."""
+
+    def __init__(self, api: Any, privileges: Mapping[str, list[str]]) -> None:
+        self._client = api
+        self._privileges = privileges
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def create_host_config(self, **options: Any) -> Any:
+        return self._client.create_host_config(**options, **self._privileges)
 
 
 def _parse(options: str) -> Namespace:
@@ -217,7 +240,9 @@ def _parse(options: str) -> Namespace:
         parser.add_argument(ignored, dest="ignored")
     for ignored in ("--init", "--rm", "--privileged"):
         parser.add_argument(ignored, action="store_true", dest="ignored")
-    for ignored in ("--gpus", "--ulimit", "--cap-drop", "--cap-add", "--security-opt", "--label"):
+    for repeated in ("--cap-add", "--security-opt"):
+        parser.add_argument(repeated, action="append", default=[])
+    for ignored in ("--gpus", "--ulimit", "--cap-drop", "--label"):
         parser.add_argument(ignored, action="append", dest="ignored_too")
     try:
         known, unknown = parser.parse_known_args(shlex.split(options))

@@ -68,6 +68,11 @@ def check_job(job: batch_v1.Job, size: int) -> None:
     if job.logs_policy.destination == batch_v1.LogsPolicy.Destination.PATH:
         raise Unimplemented("logs_policy.destination PATH")
     _check_spec(group.task_spec)
+    instances = [one.policy for one in job.allocation_policy.instances]
+    disks = {disk.device_name for instance in instances for disk in instance.disks}
+    for volume in group.task_spec.volumes:
+        if volume.device_name and volume.device_name not in disks:
+            raise Refused(f"device_name {volume.device_name!r} is not an attached disk")
 
 
 def _check_labels(where: str, labels: Mapping[str, str]) -> None:
@@ -96,9 +101,9 @@ def _check_spec(spec: batch_v1.TaskSpec) -> None:
         _check_variables(runnable.environment)
     _check_variables(spec.environment)
     for volume in spec.volumes:
-        if "gcs" not in volume:
-            raise Unimplemented("volumes that are not buckets")
-        if not volume.gcs.remote_path.strip("/"):
+        if "gcs" not in volume and not volume.device_name:
+            raise Unimplemented("volumes that are neither buckets nor disks")
+        if "gcs" in volume and not volume.gcs.remote_path.strip("/"):
             raise Refused("volume.gcs.remote_path must not be empty")
         if not volume.mount_path.startswith(_DISKS) or ".." in volume.mount_path:
             raise Refused(f"mount_path {volume.mount_path!r} is not below {_DISKS}")

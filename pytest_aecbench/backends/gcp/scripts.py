@@ -50,6 +50,7 @@ sweep "$since"
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 what=()
 for one in agent verify; do
+  [[ ! -d $state/$one ]] || what+=(--no-recursion -C "$state" "$one" --recursion)
   for file in out err times said; do
     [[ ! -f $state/$one/$file ]] || what+=(-C "$state" "$one/$file")
   done
@@ -101,6 +102,7 @@ perform() {
   wait -n "$child" "$guard"
   while kill -0 "$child" 2>/dev/null && ((SECONDS < ends)); do wait "$child"; done
   kill -KILL "$child" "$guard" 2>/dev/null
+  wait "$child" "$guard" 2>/dev/null
 }
 
 if [[ "@HIDE@" ]]; then

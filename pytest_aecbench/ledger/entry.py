@@ -77,6 +77,13 @@ class EntryEvaluation(NamedTuple):
     threshold: float
     validity: str
     error: EntryFailure | None
+    details_json: str
+
+    @property
+    def details(self) -> dict[str, float]:
+        """The verifier's named parts of the reward."""
+        found: dict[str, float] = json.loads(self.details_json)
+        return found
 
     @property
     def passed(self) -> bool | None:
@@ -184,6 +191,7 @@ class Packed(NamedTuple):
     """An entry as it is stored: JSON of its own values and of the parts that it may share."""
 
     own: str
+    details: str
     task: str
     agent: str
     shared: str
@@ -206,6 +214,7 @@ def pack(record: TrialRecord) -> Packed:
             record.evaluates and [record.evaluates.experiment_id, record.evaluates.trial_id],
             *_COST(cost),
         ),
+        details=_encode(evaluation.details),
         task=_json(*_TASK(task)),
         agent=_json(*_AGENT(agent)),
         shared=_json(
@@ -281,13 +290,15 @@ class Parts:
         experiment_id: str,
         trial_id: str,
         own: Sequence[Any],
+        details: str,
         task: int,
         agent: int,
         shared: int,
     ) -> Entry:
-        """Make one entry; ``own`` are the values of that JSON, the others numbers of parts."""
+        """Make one entry; ``own`` are the values of that JSON, the last three numbers of parts."""
         key, repetition, attempt, reward, started, finished, wait, turns, evaluated, *cost = own
         common = self._part(_Shared, shared, _Shared.of)
+        details = self._one(details)
         outcome = (
             None
             if common.status is None
@@ -305,7 +316,9 @@ class Parts:
             attempt,
             EntryEvaluated(*evaluated) if evaluated else None,
             common.environment,
-            self._one(EntryEvaluation(reward, common.threshold, common.validity, common.error)),
+            self._one(
+                EntryEvaluation(reward, common.threshold, common.validity, common.error, details)
+            ),
             self._one(outcome),
             common.outputs,
             EntryTiming(started, finished, wait),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Changes", "Experiment", "Index", "Indexed", "open_index"]
 
 RECENT_EXPERIMENTS = 10
-_SELECT = "SELECT experiment, name, problem, own, task, agent, shared FROM records"
+_SELECT = "SELECT experiment, name, problem, own, details, task, agent, shared FROM records"
 
 _Result = TypeVar("_Result")
 
@@ -198,13 +198,13 @@ class Index:
                 "SELECT data FROM parts WHERE id = ?", (number,)
             ).fetchone()[0]
         )
-        for experiment, name, problem, own, *numbers in rows:
+        for experiment, name, problem, own, *rest in rows:
             if own is None:
                 path = self._ledger.root / experiment / name
                 found.problems.append(LedgerProblem(path, problem))
             else:
                 trial_id = name.removesuffix(".json")
-                found.entries.append(parts.entry(experiment, trial_id, json.loads(own), *numbers))
+                found.entries.append(parts.entry(experiment, trial_id, json.loads(own), *rest))
 
 
 def _experiment(name: str, groups: list[tuple[Any, ...]]) -> Experiment:

@@ -93,13 +93,13 @@ def preflight_agents(config: pytest.Config, trials: Sequence[str]) -> None:
     for spec in settings.agents:
         agent = make_agent(config, spec)
         with _located(settings.where("agents", "--aec-agent")):
+            if is_batch(backend):
+                batch.inside(spec, agent, backend)
             if preflight := getattr(agent, "preflight", None):
                 preflight(settings.prices)
             own = [trial for trial in trials if f"{spec.name}-" in trial.partition("::")[2]]
             if not own:
                 continue
-            if is_batch(backend):
-                batch.inside(spec, agent, backend)
             checks.check_program(spec, agent, backend)
             if checks.needs_network(agent):
                 checks.check_network(spec, _tasks(config, own))

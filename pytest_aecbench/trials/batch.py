@@ -129,11 +129,14 @@ def _whole(
 
 
 def _submit(trial: Trial, backend: BatchBackend, request: TrialRequest) -> TrialOutcome:
-    with trial.timed("wait"):
+    begun, before = time.monotonic(), trial.timing.get("agent", 0.0)
+    with trial.timed("agent"):  # as far as is known; a trial that only waits leaves no record
         outcome: TrialOutcome = gather(backend.submit_trials, request)
+    trial.timing["agent"] = before
+    del trial.starts["agent"]
     worked = sum(outcome.timing.values())
-    trial.timing["wait"] = max(0.0, trial.timing["wait"] - worked)
     start = time.monotonic() - worked
+    trial.charge("wait", begun, max(0.0, start - begun))
     for phase, seconds in outcome.timing.items():
         trial.charge(phase, start, seconds)
         start += seconds

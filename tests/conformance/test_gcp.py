@@ -73,12 +73,10 @@ def test_all_trials_of_an_image_are_one_job(cloud: Cloud) -> None:
     assert cloud.left() == ([], [])
     record = cloud.project.records()[0]
     assert record["environment"]["backend"] == "gcp"
-    assert record["timing"]["phases"]["verify"] > 0
-    # Every object is written, read and removed by few calls, and nothing polls for itself.
-    calls = [call for call in cloud.server.calls if call.method == "GET"]
-    listed = cloud.server.called(cloud.server.TASKS)
-    assert len(calls) - len(listed) <= len(cloud.server.called(cloud.server.GET)) + 2
-    assert len(listed) <= len(cloud.server.called(cloud.server.GET))
+    assert record["timing"]["verify"] > 0
+    # Nothing polls for itself: tasks are listed when some have ended, and never asked one by one.
+    assert len(cloud.server.called(cloud.server.TASKS)) <= 6
+    assert cloud.server.called(r"GET .*/tasks/\d") == []
 
 
 def test_images_and_limits_that_differ_are_jobs_of_their_own(cloud: Cloud) -> None:
@@ -99,11 +97,11 @@ def test_parallelism_is_the_jobs(cloud: Cloud) -> None:
 
 def test_resume_and_k_shrink_the_job(cloud: Cloud) -> None:
     cloud.task("electrical/a")
-    cloud.task("electrical/b")
-    cloud.run("-k", "electrical/a").assert_outcomes(passed=1, deselected=1)
+    cloud.task("electrical/other")
+    cloud.run("-k", "not other").assert_outcomes(passed=1, deselected=1)
     result = cloud.run("--aec-resume")
     result.assert_outcomes(passed=2)
-    sizes = [call.body["taskGroups"][0]["taskCount"] for call in cloud.server.called("POST")]
+    sizes = [call.body["taskGroups"][0]["taskCount"] for call in cloud.server.called(cloud.server.CREATE)]
     assert [*map(int, sizes)] == [1, 1]
 
 
@@ -115,7 +113,7 @@ def test_a_verifier_apart_gets_the_workspace_and_nothing_else(cloud: Cloud) -> N
         verify=None,
         test_sh="""
         [ ! -e /logs/agent/trace ] && [ ! -e output.jsonl ] && [ "$(cat kept)" = "é" ] || exit 1
-        [ "$(readlink inner)" = kept ] && [ ! -e fifo ] && [ ! -e /workspace/gone ] || exit 2
+        [ "$(readlink inner)" = kept ] && [ ! -e fifo ] || exit 2
         [ ! -e /logs/verifier/reward.txt ] || exit 3
         echo 1 > /logs/verifier/reward.txt
         """,
@@ -124,13 +122,13 @@ def test_a_verifier_apart_gets_the_workspace_and_nothing_else(cloud: Cloud) -> N
         [ -z "$(ls -A /tests)" ] || exit 9
         echo 0.5 > /logs/verifier/reward.txt; touch /logs/agent/trace; printf é > kept
         ln -s kept inner; ln -s /tests/test.sh output.jsonl; mkfifo fifo
-        (setsid sh -c 'while true; do touch /workspace/gone; done' &) ; sleep 0.2; rm -f gone
+        (setsid sleep 4321 &)
     """
     result = cloud.run(f"--aec-agent=sly={agent}")
     result.assert_outcomes(passed=1)
     record = cloud.project.record()
     assert record["evaluation"]["reward"] == 1
-    assert record["agent_outcome"]["status"] == "completed"
+    assert record["agent_result"]["status"] == "completed"
     (workspace,) = (cloud.project.path / "jobs").glob("*/*/workspace")
     assert (workspace / "kept").read_text() == "é"
     assert (workspace.parent / "logs/agent/trace").exists()
@@ -152,12 +150,12 @@ def test_an_agent_that_times_out_is_verified(cloud: Cloud) -> None:
     cloud.run(f"--aec-agent=slow=command:{half}; sleep 60").assert_outcomes(failed=1)
     record = cloud.project.record()
     assert record["evaluation"]["reward"] == 0.35
-    assert record["agent_outcome"]["status"] == "timed_out"
+    assert record["agent_result"]["status"] == "timed_out"
 
 
 def test_nothing_is_verified_if_that_is_not_wanted(cloud: Cloud) -> None:
     cloud.task()
-    cloud.run("--aec-no-verify").assert_outcomes(passed=1)
+    assert cloud.run("--aec-no-verify").ret == 0
     record = cloud.project.record()
     assert record["evaluation"]["reward"] is None
     assert record["completeness"] == "complete"
@@ -375,7 +373,7 @@ def test_kill_9_leaves_what_reap_removes(cloud: Cloud) -> None:
         (["--aec-check"], "--aec-check: gcp runs whole trials, *--aec-backend=docker or local"),
         (["--aec-keep=all"], "--aec-keep: gcp cannot keep sandboxes; *"),
         (
-            ["--aec-agent=tool_loop:scripted/x"],
+            ["--aec-agent=tool_loop:openai/gpt-5"],
             "--aec-agent: *: 'tool_loop' sends its commands one by one, and gcp runs whole trials*",
         ),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,7 @@ __all__ = ["Bucket", "Cloud", "NotThere", "translated"]
 
 _CALL_SEC = 60.0
 _END_SEC = 30.0  # how long a run that ends waits for a service that does not answer
+_LOOK_SEC = 0.2
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _PAGE = 1000
 _MOST_REMOVED = 100
@@ -112,7 +115,10 @@ class Cloud:
         return retry(pages)
 
     def delete_job(self, job_id: str) -> None:
-        """Cancel and delete a job; do nothing if it is gone."""
+        """Cancel and delete a job; do nothing if it is gone.
+
+        It is waited for, but not for long, because tasks that are stopped may still write objects.
+        """
 
         def delete() -> None:
             with translated("deleting a job"):
@@ -121,6 +127,10 @@ class Cloud:
 
         try:
             retry(delete, on_lost=True, patience_sec=_END_SEC)
+            deadline = time.monotonic() + _END_SEC
+            while time.monotonic() < deadline:
+                self.get_job(job_id)
+                time.sleep(_LOOK_SEC)
         except NotThere:
             return
 
@@ -281,7 +291,8 @@ def _forbidden(what: str, error: Any) -> BackendError | SettingsError:
 
 
 def _said(error: Any) -> str:
-    return " ".join(str(getattr(error, "message", "") or error).split())
+    said = " ".join(str(getattr(error, "message", "") or error).split())
+    return re.sub(r"^[A-Z]+ https?://\S+: ", "", said)
 
 
 def is_loopback(url: str) -> bool:

@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,57 +16,19 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import Run
 from tests.standins.batch import BatchServer, GoogleFault
-from tests.standins.buckets import Buckets
-from tests.standins.executor import Executor
 from tests.stopping import wait_until
 
 ASK_NOTHING = ("config", "gcp", "--non-interactive")
 ANSWERS = "\n\n\n\n"
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[BatchServer]:
-    buckets, executor = Buckets(), Executor(None)  # no task is run
-    server = BatchServer(executor, buckets)
-    yield server
-    server.close()
-    buckets.close()
-    executor.close()
-
-
-@pytest.fixture
-def server(served: BatchServer) -> Iterator[BatchServer]:
-    served.needs_token = True
-    yield served
-    served.faults.clear()
-    served.calls.clear()
-
-
-@pytest.fixture
-def home(tmp_path: Path, server: BatchServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's home, and a project whose jobs go to the stand-in."""
-    for name in ("GCP_REGION", "GCP_MACHINE_TYPE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
-    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))  # without gcloud
-    for name, value in server.environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "aec-bench.toml").write_text(f'[compute.gcp]\nendpoint = "{server.url}"\n')
-    monkeypatch.chdir(project)
-    return tmp_path
-
-
-def stored(home: Path) -> Any:
-    path = home / "xdg/aec-bench/config.json"
+def stored(google_home: Path) -> Any:
+    path = google_home / "xdg/aec-bench/config.json"
     return json.loads(path.read_text()) if path.exists() else None
 
 
 def test_values_are_tried_and_stored_where_the_backend_reads_them(
-    aec_bench: Run, home: Path, server: BatchServer
+    aec_bench: Run, google_home: Path, google: BatchServer
 ) -> None:
     from pytest_aecbench.backends.gcp.options import OPTIONS, read
     from pytest_aecbench.settings.layers import settings_at
@@ -78,16 +39,16 @@ def test_values_are_tried_and_stored_where_the_backend_reads_them(
     assert ended.code == 0, ended
     assert "Cloud Batch    answers for projects/project-1/locations/europe-west4" in ended.out
     assert "Cloud Storage  gs://bucket-1 can be written and read" in ended.out
-    assert stored(home) == {
+    assert stored(google_home) == {
         "ledger_root": "kept",
         "compute.gcp.project": "project-1",
         "compute.gcp.region": "europe-west4",
         "compute.gcp.zone": "europe-west4-b",
         "compute.gcp.bucket": "bucket-1",
     }
-    assert server.called(server.LIST)
-    assert server.machines.buckets.names("bucket-1") == []  # nothing of the trial is left
-    keys = {key.removeprefix("compute.gcp.") for key in stored(home) if "gcp" in key}
+    assert google.called(google.LIST)
+    assert google.machines.buckets.names("bucket-1") == []  # nothing of the trial is left
+    keys = {key.removeprefix("compute.gcp.") for key in stored(google_home) if "gcp" in key}
     assert keys <= set(OPTIONS)
     given = settings_at(Path.cwd()).options_of("gcp")
     assert {key: read(given)[key] for key in keys} == {
@@ -99,13 +60,13 @@ def test_values_are_tried_and_stored_where_the_backend_reads_them(
 
 
 def test_it_asks_for_what_is_not_given_and_again_after_a_wrong_answer(
-    aec_bench: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+    aec_bench: Run, google_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = "PROJECT\nproject-2\nnowhere\nus-east1\nus-central1-a\n\n\n"
     monkeypatch.setattr("sys.stdin", io.StringIO(answers))
     ended = aec_bench("config", "gcp", "--json")
     assert ended.code == 0, ended
-    assert ended.json() == stored(home) == {
+    assert ended.json() == stored(google_home) == {
         "compute.gcp.project": "project-2",
         "compute.gcp.region": "us-east1",
         "compute.gcp.bucket": "project-2-aecbench",
@@ -116,23 +77,25 @@ def test_it_asks_for_what_is_not_given_and_again_after_a_wrong_answer(
 
 
 def test_what_is_stored_is_the_next_default_and_a_zone_can_be_taken_back(
-    aec_bench: Run, home: Path
+    aec_bench: Run, google_home: Path
 ) -> None:
     aec_bench(*ASK_NOTHING, "--skip-tests", "--region", "us-east1", "--zone", "us-east1-b")
     assert aec_bench(*ASK_NOTHING, "--skip-tests", "--bucket", "other").code == 0
-    assert stored(home)["compute.gcp.zone"] == "us-east1-b"
+    assert stored(google_home)["compute.gcp.zone"] == "us-east1-b"
     assert aec_bench(*ASK_NOTHING, "--skip-tests", "--zone", "").code == 0
-    assert stored(home) == {
+    assert stored(google_home) == {
         "compute.gcp.project": "project-1",
         "compute.gcp.region": "us-east1",
         "compute.gcp.bucket": "other",
     }
 
 
-def test_without_tests_no_service_is_asked(aec_bench: Run, home: Path, server: BatchServer) -> None:
+def test_without_tests_no_service_is_asked(
+    aec_bench: Run, google_home: Path, google: BatchServer
+) -> None:
     assert aec_bench(*ASK_NOTHING, "--skip-tests", "--project", "project-9").code == 0
-    assert server.calls == []
-    assert stored(home)["compute.gcp.bucket"] == "project-9-aecbench"
+    assert google.calls == []
+    assert stored(google_home)["compute.gcp.bucket"] == "project-9-aecbench"
 
 
 @pytest.mark.parametrize(
@@ -145,13 +108,13 @@ def test_without_tests_no_service_is_asked(aec_bench: Run, home: Path, server: B
     ],
 )
 def test_a_wrong_option_is_one_line_and_stores_nothing(
-    aec_bench: Run, home: Path, arguments: tuple[str, ...], line: str
+    aec_bench: Run, google_home: Path, arguments: tuple[str, ...], line: str
 ) -> None:
     ended = aec_bench(*ASK_NOTHING, *arguments)
     assert ended.code == 2
     assert ended.err.startswith(f"aec-bench: {line}")
     assert ended.err.count("\n") == 1
-    assert stored(home) is None
+    assert stored(google_home) is None
 
 
 @pytest.mark.parametrize(
@@ -163,55 +126,54 @@ def test_a_wrong_option_is_one_line_and_stores_nothing(
     ],
 )
 def test_a_service_that_refuses_is_one_line_and_stores_nothing(
-    aec_bench: Run, home: Path, server: BatchServer, fault: dict[str, Any], words: str
+    aec_bench: Run, google_home: Path, google: BatchServer, fault: dict[str, Any], words: str
 ) -> None:
-    server.faults.append(GoogleFault(server.LIST, times=9, **fault))
+    google.faults.append(GoogleFault(google.LIST, times=9, **fault))
     ended = aec_bench(*ASK_NOTHING)
     assert ended.code == 2
     assert "Cloud Batch cannot be used, so nothing is stored; " in ended.err
     assert words in ended.err
     assert ended.err.count("\n") == 1
-    assert stored(home) is None
+    assert stored(google_home) is None
 
 
-def test_a_region_that_does_not_exist_is_found_out(aec_bench: Run, home: Path) -> None:
+def test_a_region_that_does_not_exist_is_found_out(aec_bench: Run, google_home: Path) -> None:
     ended = aec_bench(*ASK_NOTHING, "--region", "moon-north7")
     assert ended.code == 2
     assert "Location moon-north7 is not found" in ended.err
-    assert stored(home) is None
+    assert stored(google_home) is None
 
 
 def test_without_credentials_it_says_how_to_log_in(
-    aec_bench: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+    aec_bench: Run, google_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
     ended = aec_bench(*ASK_NOTHING)
     assert ended.code == 2
     assert "run 'gcloud auth application-default login'" in ended.err
     assert ended.err.count("\n") == 1
-    assert stored(home) is None
+    assert stored(google_home) is None
 
 
 def test_it_can_log_in(
-    aec_bench: Run, home: Path, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+    aec_bench: Run, google_home: Path, google: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
-    place = home / "gcloud/application_default_credentials.json"
+    place = google_home / "gcloud/application_default_credentials.json"
     place.parent.mkdir()
-    program = home / "bin/gcloud"
-    program.write_text(
-        f"#!/bin/sh\n[ $1 = auth ] && /bin/cp {home}/credentials.json {place} || echo project-3\n"
-    )
+    program = google_home / "bin/gcloud"
+    log_in = f"/bin/cp {google_home}/credentials.json {place}"
+    program.write_text(f"#!/bin/sh\n[ $1 = auth ] && {log_in} || echo project-3\n")
     program.chmod(0o755)
     monkeypatch.setattr("sys.stdin", io.StringIO(f"y\n{ANSWERS}"))
     ended = aec_bench("config", "gcp")
     assert ended.code == 0, ended
-    assert stored(home)["compute.gcp.project"] == "project-3"
+    assert stored(google_home)["compute.gcp.project"] == "project-3"
 
 
 def test_without_a_project_it_says_how_to_name_one(
-    aec_bench: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+    aec_bench: Run, google_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
     ended = aec_bench(*ASK_NOTHING, "--skip-tests")
@@ -222,27 +184,27 @@ def test_without_a_project_it_says_how_to_name_one(
 
 
 def test_an_end_of_input_stores_nothing(
-    aec_bench: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+    aec_bench: Run, google_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("project-1\n"))
     ended = aec_bench("config", "gcp")
     assert ended.code == 1
     assert "Traceback" not in ended.err
-    assert stored(home) is None
+    assert stored(google_home) is None
 
 
 @pytest.mark.parametrize("where", ["at a question", "in a test"])
-def test_ctrl_c_stores_nothing(home: Path, server: BatchServer, where: str) -> None:
+def test_ctrl_c_stores_nothing(google_home: Path, google: BatchServer, where: str) -> None:
     argv = [sys.executable, "-m", "pytest_aecbench", "config", "gcp"]
     if where == "in a test":
-        server.faults.append(GoogleFault(server.LIST, hang=True))
+        google.faults.append(GoogleFault(google.LIST, hang=True))
         argv.append("--non-interactive")
     process = subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     assert process.stdout is not None
     if where == "in a test":
-        wait_until(lambda: server.called(server.LIST))
+        wait_until(lambda: google.called(google.LIST))
     else:
         seen = ""
         while "Project id" not in seen:
@@ -251,13 +213,13 @@ def test_ctrl_c_stores_nothing(home: Path, server: BatchServer, where: str) -> N
     output, _ = process.communicate(timeout=60)
     assert process.returncode not in (0, None)
     assert "Traceback" not in output
-    assert stored(home) is None
+    assert stored(google_home) is None
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.text(), min_size=4, max_size=4))
 def test_any_value_is_stored_or_refused_in_a_line(
-    aec_bench: Run, home: Path, values: list[str]
+    aec_bench: Run, google_home: Path, values: list[str]
 ) -> None:
     names = ("--project", "--region", "--zone", "--bucket")
     options = [f"{name}={value}" for name, value in zip(names, values, strict=True)]
@@ -267,7 +229,7 @@ def test_any_value_is_stored_or_refused_in_a_line(
 
 
 def test_without_the_libraries_it_says_what_to_install(
-    aec_bench: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+    aec_bench: Run, google_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_aecbench.cli.gcp.find_spec", lambda name: None)
     ended = aec_bench(*ASK_NOTHING)

@@ -4,21 +4,48 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.cloud import batch_v1
 
 from tests.project import Project
 from tests.standins.batch import BatchServer
 from tests.standins.buckets import Buckets
 
-__all__ = ["BUCKET", "IMAGE", "Cloud"]
+__all__ = ["BUCKET", "IMAGE", "Cloud", "Run"]
 
 BUCKET = "project-1-aecbench"
 IMAGE = "python:3.11-slim"
+
+
+class Run:
+    """pytest in a process of its own; what it prints is in a file."""
+
+    def __init__(self, directory: Path, env: Mapping[str, str], args: tuple[str, ...]) -> None:
+        self._said = directory / "said.txt"
+        with self._said.open("wb") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", "tasks", *args],
+                cwd=directory,
+                env={**os.environ, **env},
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait(self, seconds: float) -> int:
+        """Wait for its end, and return the exit code."""
+        return self.process.wait(seconds)
+
+    def output(self) -> str:
+        """Return what it has printed so far."""
+        return self._said.read_text(errors="replace")
 
 
 class Cloud:
@@ -64,11 +91,28 @@ class Cloud:
                 patch.setenv(name, value)
             yield
 
-    def popen(self, *args: str, **more: Any) -> Any:
-        """Start a run of its own process."""
-        return self.project.pytester.popen(
-            ["python", "-m", "pytest", "tasks", *args], env={**os.environ, **self.env}, **more
+    def start(self, *args: str) -> Run:
+        """Start a run in a process of its own."""
+        return Run(self.project.path, self.env, args)
+
+    def reap(self, *args: str) -> str:
+        """Run ``aec-bench reap`` for this backend, and return what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest_aecbench", "reap", "--backend=gcp", *args],
+            cwd=self.project.path,
+            env={**os.environ, **self.env},
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def is_running(self, tasks: int) -> bool:
+        """Return whether so many tasks run."""
+        running = batch_v1.TaskStatus.State.RUNNING
+        found = [task for run in list(self.server.jobs.values()) for task in run.tasks]
+        return sum(task.status.state == running for task in found) >= tasks
 
     def left(self) -> tuple[list[str], list[str]]:
         """Return the jobs and objects that there are."""

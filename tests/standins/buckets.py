@@ -7,6 +7,7 @@ bucket that gcsfuse has mounted, so that tasks of a Batch job can be given bucke
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import tempfile
 import threading
@@ -16,7 +17,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from gcp_storage_emulator.handlers import objects
+from gcp_storage_emulator.exceptions import Conflict
+from gcp_storage_emulator.handlers import buckets, objects
 from gcp_storage_emulator.server import create_server
 from gcp_storage_emulator.settings import STORAGE_DIR
 from inotify_simple import Event, INotify, flags
@@ -37,6 +39,7 @@ class Buckets:
         self._storage: Any = self._server._storage
         self._storage._write_config_to_file = lambda: None  # all of it, with every object
         self._lock = threading.RLock()
+        self._refused: list[str] = []
         self._known: dict[Path, tuple[int, int, int]] = {}  # files whose objects are up to date
         for name in ("create_file", "delete_file", "get_file_list"):
             setattr(self._storage, name, self._locked(getattr(self._storage, name)))
@@ -64,15 +67,29 @@ class Buckets:
         path.mkdir(parents=True, exist_ok=True)
         return path
 
+    def create(self, bucket: str, **fields: Any) -> None:
+        """Create a bucket with fields of its resource, which the emulator leaves out."""
+        made = buckets.create_bucket(bucket, self._storage)
+        made.update(fields)
+
     def names(self, bucket: str, prefix: str = "") -> list[str]:
         """Return the names of objects."""
         self.flush()
         found, _ = self._storage.get_file_list(bucket, prefix)
         return [entry["name"] for entry in found]
 
+    def read(self, bucket: str, name: str) -> bytes:
+        """Return an object's content."""
+        return bytes(self._storage.get_file(bucket, name))
+
     def remove(self, bucket: str, name: str) -> None:
         """Remove an object, as its owner may."""
         self._storage.delete_file(bucket, name)
+
+    def refuse_writes(self, *patterns: str) -> list[str]:
+        """Fail when an object whose name matches one of these is written; return the list."""
+        self._refused[:] = patterns
+        return self._refused
 
     def flush(self) -> None:
         """Wait until all files that were closed are objects."""
@@ -166,6 +183,10 @@ class Buckets:
         @wraps(method)
         def call(bucket: str, *args: Any, **kwargs: Any) -> Any:
             with self._lock:
+                if method.__name__ == "create_file" and any(
+                    re.search(pattern, args[0]) for pattern in self._refused
+                ):
+                    raise Conflict("refused by the test")
                 done = method(bucket, *args, **kwargs)
                 if method.__name__ == "create_file":
                     path = self._root / bucket / args[0]

@@ -185,6 +185,15 @@ class Bucket:
         self._bucket = bucket
         self.name: str = bucket.name
 
+    @property
+    def kept_days(self) -> int | None:
+        """How long the bucket itself keeps objects at least, if it removes some."""
+        rules = [dict(rule) for rule in self._bucket.lifecycle_rules]
+        ages = [
+            rule["condition"].get("age") for rule in rules if rule["action"]["type"] == "Delete"
+        ]
+        return min((int(age) for age in ages if age is not None), default=None)
+
     def write(self, name: str, file: Any) -> None:
         """Write an object from a file."""
 

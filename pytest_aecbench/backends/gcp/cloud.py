@@ -14,7 +14,7 @@ import google.auth
 from google.api_core import exceptions, operation  # noqa: F401  (``operation`` for its types)
 from google.api_core.client_options import ClientOptions
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
-from google.cloud import batch_v1, storage
+from google.cloud import batch_v1, storage  # type: ignore[attr-defined]
 from requests.exceptions import RequestException
 
 from pytest_aecbench.backends.gcp.options import project_of
@@ -99,7 +99,8 @@ class Cloud:
         def get() -> batch_v1.Job:
             with translated("looking at a job"):
                 name = f"{self.parent}/jobs/{job_id}"
-                return self._batch.get_job(name=name, retry=None, timeout=_CALL_SEC)
+                found: batch_v1.Job = self._batch.get_job(name=name, retry=None, timeout=_CALL_SEC)
+                return found
 
         return retry(get)
 

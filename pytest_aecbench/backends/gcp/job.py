@@ -163,7 +163,7 @@ def _allocation(
     instance = policy.InstancePolicy()
     if machine_type := options.get("machine_type"):
         instance.machine_type = machine_type
-    model = policy.ProvisioningModel
+    model: Any = policy.ProvisioningModel
     instance.provisioning_model = model.SPOT if options.get("spot") else model.STANDARD
     if "boot_disk_gb" in options or "boot_disk_image" in options:
         instance.boot_disk = policy.Disk(

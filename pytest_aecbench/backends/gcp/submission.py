@@ -265,10 +265,11 @@ class Submission:
                 tempfile.SpooledTemporaryFile(_SPOOL) as agents,
                 tempfile.SpooledTemporaryFile(_SPOOL) as verifiers,
             ):
-                left = [self._read(f"{one.prefix}agent-{index}.tar", agents)]
+                left = self._read(f"{one.prefix}agent-{index}.tar", agents)
+                graded = None
                 if one.kind.verifier_image is not None:
-                    left.append(self._read(f"{one.prefix}verify-{index}.tar", verifiers))
-                outcome = staging.read_outcome(request, *[*left, None][:2], home)
+                    graded = self._read(f"{one.prefix}verify-{index}.tar", verifiers)
+                outcome = staging.read_outcome(request, left, graded, home)
             return replace(outcome, notes=notes)
         except BackendError as error:
             return type(error)(f"{where}: {error}")

@@ -20,6 +20,7 @@ from tests.standins.batch import BatchServer, GoogleFault, Mishap
 from tests.standins.batch_boxes import LOST_REPORTS, PREEMPTED
 from tests.standins.buckets import Buckets
 from tests.standins.executor import Executor
+from tests.standins.registry import RegistryServer
 from tests.stopping import wait_until
 
 pytestmark = pytest.mark.needs("namespaces")
@@ -101,7 +102,7 @@ def test_parallelism_is_the_jobs(cloud: Cloud) -> None:
 
 def test_resume_and_k_shrink_the_job(cloud: Cloud) -> None:
     cloud.task("electrical/a")
-    cloud.task("electrical/other")
+    cloud.task("electrical/other", instruction="Write another `/workspace/output.jsonl`.")
     cloud.run("-k", "not other").assert_outcomes(passed=1, deselected=1)
     result = cloud.run("--aec-resume")
     result.assert_outcomes(passed=2)
@@ -423,22 +424,19 @@ def test_an_override_that_wants_a_command_fails_with_a_sentence(cloud: Cloud) ->
 @pytest.mark.slow
 def test_shipped_tasks_earn_what_they_earn_elsewhere(cloud: Cloud, names: tuple[str, ...]) -> None:
     """Images are in the registry already, so the stand-in is told what is in them."""
-    repository = "us-central1-docker.pkg.dev/project-1/aecbench"
+    images = RegistryServer()
+    repository = images.reference("project-1/aecbench")
     cloud.configure(repository=repository)
     (cloud.project.path / "tasks").symlink_to(ROOT / "tasks")
     registry = Registry(Clients({}), {"repository": repository})
     for name in names:
         reference = registry.reference(Environment.read(ROOT / "tasks" / name))
         cloud.server.machines.images[reference] = ROOT / "tasks" / name
-    cloud.project.pytester.makeconftest(
-        """
-        from pytest_aecbench.backends.gcp.images import Registry
-
-        Registry._exists = lambda self, reference: True
-        """
-    )
+        path, _, tag = reference.partition("/")[2].rpartition(":")
+        images.manifests[path, tag] = ("application/json", b"{}")
     agents = [f"--aec-agent={agent}" for agent in AGENTS]
     cloud.run(*(f"tasks/{name}" for name in names), *agents)
+    images.close()
     assert rewards(cloud) == expected(names)
     assert cloud.created() == len(names)
     assert cloud.left() == ([], [])

@@ -50,7 +50,8 @@ def definition(
         parallelism=parallelism,
         labels={"aecbench": "1"},
     )
-    return type(made).to_json(made, indent=None).replace('": ', '":')
+    text = type(made).to_json(made, indent=None)
+    return text.replace('": ', '":').replace(', "', ',"')
 
 
 def test_every_option_is_tried() -> None:

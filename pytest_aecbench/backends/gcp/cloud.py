@@ -188,7 +188,7 @@ class Bucket:
 
     @property
     def kept_days(self) -> int | None:
-        """How long the bucket itself keeps objects at least, if it removes some."""
+        """The days for which the bucket keeps objects at least, if it removes some."""
         rules = [dict(rule) for rule in self._bucket.lifecycle_rules]
         ages = [
             rule["condition"].get("age") for rule in rules if rule["action"]["type"] == "Delete"

@@ -45,7 +45,7 @@ _JOB_ENDS = (_JOB.SUCCEEDED, _JOB.FAILED, _JOB.CANCELLED, _JOB.DELETION_IN_PROGR
 
 @dataclass(frozen=True)
 class Plan:
-    """What all jobs of a run have in common; ``home_of`` makes a directory for a trial's files."""
+    """The parts that all jobs of a run share; ``home_of`` makes a directory for a trial's files."""
 
     cloud: Cloud
     options: Mapping[str, Any]
@@ -113,7 +113,7 @@ class Submission:
 
     @property
     def waits_for(self) -> str:
-        """What keeps a job in the queue, if its events say so."""
+        """The reason why a job stays in the queue, if its events say so."""
         return next((one.waits_for for one in self.jobs if one.waits_for and not one.is_over), "")
 
     def outcomes(self) -> Iterator[Outcome]:

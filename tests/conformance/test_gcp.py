@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
+from pytest_aecbench.backends.gcp.cloud import Cloud as Clients
+from pytest_aecbench.backends.gcp.images import Registry
+from pytest_aecbench.backends.remote.environment import Environment
 from tests.conformance.gcp import BUCKET, Cloud
+from tests.e2e.shipped import AGENTS, ROOT, expected, some_or_all
 from tests.project import HALF, Project
 from tests.standins.batch import BatchServer, GoogleFault, Mishap
 from tests.standins.batch_boxes import LOST_REPORTS, PREEMPTED
 from tests.standins.buckets import Buckets
 from tests.standins.executor import Executor
+from tests.standins.registry import RegistryServer
 from tests.stopping import wait_until
 
 pytestmark = pytest.mark.needs("namespaces")
@@ -97,11 +102,13 @@ def test_parallelism_is_the_jobs(cloud: Cloud) -> None:
 
 def test_resume_and_k_shrink_the_job(cloud: Cloud) -> None:
     cloud.task("electrical/a")
-    cloud.task("electrical/other")
+    cloud.task("electrical/other", instruction="Write another `/workspace/output.jsonl`.")
     cloud.run("-k", "not other").assert_outcomes(passed=1, deselected=1)
     result = cloud.run("--aec-resume")
     result.assert_outcomes(passed=2)
-    sizes = [call.body["taskGroups"][0]["taskCount"] for call in cloud.server.called(cloud.server.CREATE)]
+    sizes = [
+        call.body["taskGroups"][0]["taskCount"] for call in cloud.server.called(cloud.server.CREATE)
+    ]
     assert [*map(int, sizes)] == [1, 1]
 
 
@@ -408,3 +415,28 @@ def test_an_override_that_wants_a_command_fails_with_a_sentence(cloud: Cloud) ->
     result = cloud.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*BackendError: gcp runs whole trials and no single commands; *"])
+
+
+# Shipped tasks
+
+
+@some_or_all
+@pytest.mark.slow
+def test_shipped_tasks_earn_what_they_earn_elsewhere(cloud: Cloud, names: tuple[str, ...]) -> None:
+    """Images are in the registry already, so the stand-in is told what is in them."""
+    images = RegistryServer()
+    repository = images.reference("project-1/aecbench")
+    cloud.configure(repository=repository)
+    (cloud.project.path / "tasks").symlink_to(ROOT / "tasks")
+    registry = Registry(Clients({}), {"repository": repository})
+    for name in names:
+        reference = registry.reference(Environment.read(ROOT / "tasks" / name))
+        cloud.server.machines.images[reference] = ROOT / "tasks" / name
+        path, _, tag = reference.partition("/")[2].rpartition(":")
+        images.manifests[path, tag] = ("application/json", b"{}")
+    agents = [f"--aec-agent={agent}" for agent in AGENTS]
+    cloud.run(*(f"tasks/{name}" for name in names), *agents)
+    images.close()
+    assert rewards(cloud) == expected(names)
+    assert cloud.created() == len(names)
+    assert cloud.left() == ([], [])

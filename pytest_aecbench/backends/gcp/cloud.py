@@ -14,7 +14,7 @@ import google.auth
 from google.api_core import exceptions, operation  # noqa: F401  (``operation`` for its types)
 from google.api_core.client_options import ClientOptions
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
-from google.cloud import batch_v1, storage
+from google.cloud import batch_v1, storage  # type: ignore[attr-defined]
 from requests.exceptions import RequestException
 
 from pytest_aecbench.backends.gcp.options import project_of
@@ -99,7 +99,8 @@ class Cloud:
         def get() -> batch_v1.Job:
             with translated("looking at a job"):
                 name = f"{self.parent}/jobs/{job_id}"
-                return self._batch.get_job(name=name, retry=None, timeout=_CALL_SEC)
+                found: batch_v1.Job = self._batch.get_job(name=name, retry=None, timeout=_CALL_SEC)
+                return found
 
         return retry(get)
 
@@ -187,7 +188,7 @@ class Bucket:
 
     @property
     def kept_days(self) -> int | None:
-        """The days after which the bucket itself removes objects, if it does."""
+        """The days for which the bucket keeps objects at least, if it removes some."""
         rules = [dict(rule) for rule in self._bucket.lifecycle_rules]
         ages = [
             rule["condition"].get("age") for rule in rules if rule["action"]["type"] == "Delete"

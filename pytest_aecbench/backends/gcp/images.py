@@ -82,7 +82,8 @@ class Registry:
         scheme = "http" if is_loopback(host) else "https"
         url = f"{scheme}://{host}/v2/{path}/manifests/{tag}"
         what = f"looking for {reference}"
-        with translated(what), AuthorizedSession(self._cloud.credentials) as session:
+        session: Any = AuthorizedSession(self._cloud.credentials)  # type: ignore[no-untyped-call]
+        with translated(what), session:
             answer = session.head(url, headers={"Accept": _MANIFESTS}, timeout=_ASK_SEC)
         if answer.status_code in (401, 403):
             raise SettingsError(

@@ -29,7 +29,7 @@ _LIFETIME_SEC = 3600.0
 
 
 class Kind(NamedTuple):
-    """What all tasks of a job have in common."""
+    """The images and limits that all tasks of a job share."""
 
     image: str
     verifier_image: str | None  # None if the verifier does not have a container of its own
@@ -42,7 +42,7 @@ class Kind(NamedTuple):
 
 
 def kinds(requests: Sequence[TrialRequest]) -> dict[Kind, list[TrialRequest]]:
-    """Return the requests by what their tasks have in common: images and limits."""
+    """Return the requests by their images and limits."""
     found: dict[Kind, list[TrialRequest]] = {}
     for request in requests:
         limits = request.limits
@@ -163,7 +163,7 @@ def _allocation(
     instance = policy.InstancePolicy()
     if machine_type := options.get("machine_type"):
         instance.machine_type = machine_type
-    model = policy.ProvisioningModel
+    model: Any = policy.ProvisioningModel
     instance.provisioning_model = model.SPOT if options.get("spot") else model.STANDARD
     if "boot_disk_gb" in options or "boot_disk_image" in options:
         instance.boot_disk = policy.Disk(

@@ -45,7 +45,7 @@ _JOB_ENDS = (_JOB.SUCCEEDED, _JOB.FAILED, _JOB.CANCELLED, _JOB.DELETION_IN_PROGR
 
 @dataclass(frozen=True)
 class Plan:
-    """What all jobs of a run have in common; ``home_of`` makes a directory for a trial's files."""
+    """The parts that all jobs of a run share; ``home_of`` makes a directory for a trial's files."""
 
     cloud: Cloud
     options: Mapping[str, Any]
@@ -113,7 +113,7 @@ class Submission:
 
     @property
     def waits_for(self) -> str:
-        """What keeps a job in the queue, if its events say so."""
+        """The reason why a job stays in the queue, if its events say so."""
         return next((one.waits_for for one in self.jobs if one.waits_for and not one.is_over), "")
 
     def outcomes(self) -> Iterator[Outcome]:
@@ -265,10 +265,11 @@ class Submission:
                 tempfile.SpooledTemporaryFile(_SPOOL) as agents,
                 tempfile.SpooledTemporaryFile(_SPOOL) as verifiers,
             ):
-                left = [self._read(f"{one.prefix}agent-{index}.tar", agents)]
+                left = self._read(f"{one.prefix}agent-{index}.tar", agents)
+                graded = None
                 if one.kind.verifier_image is not None:
-                    left.append(self._read(f"{one.prefix}verify-{index}.tar", verifiers))
-                outcome = staging.read_outcome(request, *[*left, None][:2], home)
+                    graded = self._read(f"{one.prefix}verify-{index}.tar", verifiers)
+                outcome = staging.read_outcome(request, left, graded, home)
             return replace(outcome, notes=notes)
         except BackendError as error:
             return type(error)(f"{where}: {error}")

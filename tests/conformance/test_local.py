@@ -896,6 +896,7 @@ def test_a_process_that_may_open_no_more_files_is_told_why_it_has_no_sandbox(
     (tmp_path / "workspace").mkdir()
     with ExitStack() as held:
         held.callback(backend.close)
+        backend.preflight()
         image = backend.build_environment(task_dir=tmp_path)
         limit = max(int(one.name) for one in Path("/proc/self/fd").iterdir()) + 1
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -896,8 +896,9 @@ def test_a_process_that_may_open_no_more_files_is_told_why_it_has_no_sandbox(
     (tmp_path / "workspace").mkdir()
     with ExitStack() as held:
         held.callback(backend.close)
+        backend.preflight()
         image = backend.build_environment(task_dir=tmp_path)
-        limit = max(map(int, os.listdir("/proc/self/fd"))) + 1
+        limit = max(int(one.name) for one in Path("/proc/self/fd").iterdir()) + 1
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         with suppress(OSError):  # fills what is left below the limit

@@ -12,7 +12,7 @@
   let COLUMNS = ALL_COLUMNS;
   const CHOICES = ["agent", "outcome", "domain", "difficulty", "status", "backend", "cause", "experiment"];
   const PHASES = ["wait", "build", "launch", "agent", "collect", "verify"];
-  const FOLD_LINES = 40, FOLD_CHARS = 6000, TURNS = 50, MIN_ID = 4;
+  const FOLD_LINES = 40, FOLD_CHARS = 6000, TURNS = 50, MIN_ID = 4, OVERSCAN = 16;
   const $ = (id) => document.getElementById(id);
   const BLOCK = 8;
   let data, ids, places, rows = [], shownRows = [], table, tasksData;
@@ -206,14 +206,15 @@
         ...shownRows.map((row) => COLUMNS.map(([name]) => { const found = value(row, name); return found === null ? "" : String(found); }))]));
       say(text);
       this.table.setAttribute("aria-rowcount", shownRows.length + 1);
+      this.scroller.classList.toggle("short", shownRows.length <= OVERSCAN);
       this.scroller.scrollTop = 0;
       this.draw();
     }
     draw() {
       if (!this.height) this.measure();
       const view = this.scroller.clientHeight || 600, height = this.height || 32;
-      const first = Math.max(0, Math.floor(this.scroller.scrollTop / height) - 8);
-      const last = Math.min(shownRows.length, first + Math.ceil(view / height) + 16);
+      const first = Math.max(0, Math.floor(this.scroller.scrollTop / height) - OVERSCAN / 2);
+      const last = Math.min(shownRows.length, first + Math.ceil(view / height) + OVERSCAN);
       const pad = (count) => { const cell = el("td", { colspan: COLUMNS.length }); cell.style.height = `${count * height}px`; return el("tr", { class: "pad", "aria-hidden": "true" }, cell); };
       const drawn = document.createDocumentFragment();
       drawn.append(pad(first));

@@ -352,6 +352,7 @@ def test_x_deletes_the_job(cloud: Cloud) -> None:
     wait_until(lambda: cloud.left() == ([], []))
 
 
+@pytest.mark.slow
 def test_kill_9_leaves_what_reap_removes(cloud: Cloud) -> None:
     cloud.task()
     run = cloud.start("--aec-repetitions=2", f"--aec-agent={NEVER_ENDS}")
@@ -380,7 +381,7 @@ def test_kill_9_leaves_what_reap_removes(cloud: Cloud) -> None:
         (["--aec-check"], "--aec-check: gcp runs whole trials, *--aec-backend=docker or local"),
         (["--aec-keep=all"], "--aec-keep: gcp cannot keep sandboxes; *"),
         (
-            ["--aec-agent=tool_loop:openai/gpt-5"],
+            ["--aec-agent=tool_loop:openai:gpt-5"],
             "--aec-agent: *: 'tool_loop' sends its commands one by one, and gcp runs whole trials*",
         ),
     ],

@@ -50,7 +50,7 @@ def definition(
         parallelism=parallelism,
         labels={"aecbench": "1"},
     )
-    text = type(made).to_json(made, indent=None)
+    text: str = type(made).to_json(made, indent=None)
     return text.replace('": ', '":').replace(', "', ',"')
 
 

@@ -132,7 +132,10 @@ def _run(
     project = Path(directory or ".")
     selection = [] if subset in (None, FULL) else ["-m", str(subset)]
     extra = [*selection, *pytest_args]
-    command = pytest_command(tasks, options, workers=concurrency, extra=extra, directory=project)
+    workers = concurrency
+    if options.get("backend") == "gcp":  # one job runs all trials, so there are no workers
+        workers, options = None, {"concurrency": concurrency, **options}
+    command = pytest_command(tasks, options, workers=workers, extra=extra, directory=project)
     result, said = execute(command, directory=project)
     if result.exit_code == _USAGE_ERROR:
         raise SettingsError(said.strip().rpartition("ERROR: ")[2] or "pytest refused the run")

@@ -36,7 +36,7 @@ from tests.scheduling import ALONE, LoadGroupScheduling, Scheduling
 
 # pytester forgets what a run in this process imports, so that each would import all of it anew.
 for _module in walk_packages(pytest_aecbench.__path__, "pytest_aecbench."):
-    if not _module.name.endswith((".modal", ".e2b", ".daytona", ".docker", "__main__")):
+    if not _module.name.endswith((".modal", ".e2b", ".daytona", ".docker", ".gcp", "__main__")):
         import_module(_module.name)
 
 try:

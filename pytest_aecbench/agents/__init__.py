@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.agents.trajectory import Trajectory
-    from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.providers.calls import Meter
     from pytest_aecbench.providers.prices import Price
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGENTS",
+    "AGENT_FILES",
     "MAX_WAIT_SEC",
     "MODEL_AGENTS",
     "Agent",
@@ -27,6 +28,7 @@ __all__ = [
     "AgentLimits",
     "AgentResult",
     "AgentStatus",
+    "InsideAgent",
     "Network",
     "Usage",
     "context_of",
@@ -165,7 +167,8 @@ class Agent(Protocol):
     An agent that works in the sandbox by itself may have two more members: ``installation``, an
     ``Installation`` to add to the task's image or None, and ``network``, a ``Network``. One that a
     task has a file for may have ``check_task(task, prices)``, which raises a ``UserError`` before
-    the run for a task that it cannot work on.
+    the run for a task that it cannot work on. One that is a single command may also be an
+    ``InsideAgent``.
     """
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
@@ -173,6 +176,23 @@ class Agent(Protocol):
         ...
 
 
+@runtime_checkable
+class InsideAgent(Agent, Protocol):
+    """An agent that is one command in the sandbox, so that others can run it as part of a job."""
+
+    def request(self, task: Task, limits: AgentLimits, staging: Path) -> BackendExecutionRequest:
+        """Return the command; files that it needs besides the task's are put in ``staging``.
+
+        The copies of files that the agent brings are in ``staging / AGENT_FILES``.
+        """
+        ...
+
+    def result(self, execution: BackendExecutionResult) -> AgentResult:
+        """Return how the agent ended, by the end of its command."""
+        ...
+
+
+AGENT_FILES = "agent-files"
 # How long a trial waits for a provider's limits unless its agent has another ``max_wait_sec``.
 MAX_WAIT_SEC = 600.0
 # The agents that call a model, and the parameters of theirs that AGENT_… variables override.

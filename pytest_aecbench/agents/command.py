@@ -6,21 +6,21 @@ import json
 import os
 import re
 import shlex
+import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_aecbench.agents import AgentLimits, AgentResult, network_of
+from pytest_aecbench.agents import AGENT_FILES, AgentLimits, AgentResult, network_of
 from pytest_aecbench.agents.files import DIRECTORY, file_uploads, linking
 from pytest_aecbench.agents.installation import Installation
 from pytest_aecbench.agents.instruction import INSTRUCTION_FILE, instruction_uploads
 from pytest_aecbench.agents.parameters import CommandParameters, read_parameters
 from pytest_aecbench.agents.printed import read_printed
+from pytest_aecbench.backends import BackendExecutionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from pytest_aecbench.agents import Network
     from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.backends import BackendExecutionResult
@@ -61,6 +61,29 @@ class CommandAgent:
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Run the command."""
+        with ExitStack() as stack:
+            staging = stack.enter_context(tempfile.TemporaryDirectory(prefix="aecbench-agent-"))
+            request = self.request(task, limits, Path(staging))
+            if self.files:
+                uploads = stack.enter_context(file_uploads(sandbox, self.files))
+                request = replace(request, uploads={**request.uploads, **uploads})
+            return self.result(sandbox.perform(request))
+
+    def request(self, task: Task, limits: AgentLimits, staging: Path) -> BackendExecutionRequest:
+        """Return the command, with the task in its environment."""
+        uploads: dict[str, Path] = {}
+        command, env = self.command, self._env(task, limits)
+        if self.is_program:
+            uploads.update(instruction_uploads(task, staging))
+            env["AGENT_INSTRUCTION_FILE"] = INSTRUCTION_FILE
+        if self.files:
+            uploads[DIRECTORY] = staging / AGENT_FILES
+            env["AGENT_FILES"] = DIRECTORY
+            command = f"{linking(self.files)}; {command}"
+        timeout_sec = limits.timeout_sec
+        return BackendExecutionRequest(command, env, timeout_sec=timeout_sec, uploads=uploads)
+
+    def _env(self, task: Task, limits: AgentLimits) -> dict[str, str]:
         tools = [
             {
                 "name": tool.name,
@@ -71,7 +94,7 @@ class CommandAgent:
             for tool in task.declared_tools
         ]
         servers = [server.to_json() for server in task.mcp_servers()]
-        env = {
+        return {
             **{name: os.environ.get(name, value) for name, value in self.told.items()},
             "AGENT_INSTRUCTION": task.instruction,
             "AGENT_TOOLS_JSON": json.dumps(tools),
@@ -80,25 +103,9 @@ class CommandAgent:
             "AGENT_TIMEOUT_SEC": f"{limits.timeout_sec:g}",
             **{name: os.environ[name] for name in self.passed_on},
         }
-        return self._result(self._execute(task, sandbox, limits, env))
 
-    def _execute(
-        self, task: Task, sandbox: Sandbox, limits: AgentLimits, env: Mapping[str, str]
-    ) -> BackendExecutionResult:
-        with ExitStack() as stack:
-            uploads: dict[str, Path] = {}
-            command, env = self.command, dict(env)
-            if self.is_program:
-                uploads.update(stack.enter_context(instruction_uploads(task)))
-                env["AGENT_INSTRUCTION_FILE"] = INSTRUCTION_FILE
-            if self.files:
-                uploads.update(stack.enter_context(file_uploads(sandbox, self.files)))
-                env["AGENT_FILES"] = DIRECTORY
-                command = f"{linking(self.files)}; {command}"
-            timeout_sec = limits.timeout_sec
-            return sandbox.execute(command, env=env, timeout_sec=timeout_sec, uploads=uploads)
-
-    def _result(self, execution: BackendExecutionResult) -> AgentResult:
+    def result(self, execution: BackendExecutionResult) -> AgentResult:
+        """Return how the command ended, and what it printed about its usage."""
         result = AgentResult.from_execution(execution)
         if not self.reads_output:
             return result

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import AgentLimits, AgentResult
+from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_aecbench.agents.spec import AgentSpec
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.tasks.task import Task
@@ -20,4 +23,12 @@ class NopAgent:
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Do nothing."""
+        return AgentResult()
+
+    def request(self, task: Task, limits: AgentLimits, staging: Path) -> BackendExecutionRequest:
+        """Return a command that does nothing."""
+        return BackendExecutionRequest(":", timeout_sec=limits.timeout_sec)
+
+    def result(self, execution: BackendExecutionResult) -> AgentResult:
+        """Return the end of doing nothing."""
         return AgentResult()

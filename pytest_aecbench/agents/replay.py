@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import AgentLimits, AgentResult
+from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.tasks.digest import directory_digest
 
@@ -29,15 +30,23 @@ class ReplayAgent:
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Copy the file or directory to the sandbox."""
+        return self.result(sandbox.perform(self.request(task, limits)))
+
+    def request(
+        self, task: Task, limits: AgentLimits, staging: Path | None = None
+    ) -> BackendExecutionRequest:
+        """Return a command with the file or directory as an upload."""
         if self.source is None:
             raise SettingsError(
                 f"--aec-agent: replay: {self.path!r} is neither in {task.task_id} nor in the "
                 "project; use the path of a file or directory"
             )
         target = task.workdir if self.source.is_dir() else task.output_path
-        execution = sandbox.execute(
-            "true", timeout_sec=limits.timeout_sec, uploads={str(target): self.source}
-        )
+        uploads = {str(target): self.source}
+        return BackendExecutionRequest("true", timeout_sec=limits.timeout_sec, uploads=uploads)
+
+    def result(self, execution: BackendExecutionResult) -> AgentResult:
+        """Return how the copy ended."""
         return AgentResult.from_execution(execution)
 
 

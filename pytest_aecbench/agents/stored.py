@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.errors import TransferError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.agents import AgentLimits, AgentResult
+    from pytest_aecbench.backends import BackendExecutionResult
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.tasks.task import Task
 
@@ -32,15 +34,25 @@ class StoredAgent:
 
     def __init__(self, directory: Path, result: AgentResult) -> None:
         self.directory = directory
-        self.result = result
+        self.stored_result = result
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Restore the stored files, and return the agent's original result."""
+        return self.result(sandbox.perform(self.request(task, limits)))
+
+    def request(
+        self, task: Task, limits: AgentLimits, staging: Path | None = None
+    ) -> BackendExecutionRequest:
+        """Return the command that restores the stored files."""
         uploads = {"/tests": self.directory / "workspace"}
         if (logs := self.directory / "logs/agent").is_dir():
             uploads["/logs/agent"] = logs
-        done = sandbox.execute(_PUT_BACK, timeout_sec=limits.timeout_sec, uploads=uploads)
-        if done.returncode != 0:
-            said = done.stderr.strip().rpartition("\n")[2]
-            raise TransferError(f"{uploads['/tests']}: cannot be restored in the sandbox; {said}")
-        return self.result
+        return BackendExecutionRequest(_PUT_BACK, timeout_sec=limits.timeout_sec, uploads=uploads)
+
+    def result(self, execution: BackendExecutionResult) -> AgentResult:
+        """Return the agent's original result, if its files were restored."""
+        if execution.returncode != 0:
+            said = execution.stderr.strip().rpartition("\n")[2]
+            where = self.directory / "workspace"
+            raise TransferError(f"{where}: cannot be restored in the sandbox; {said}")
+        return self.stored_result

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
 
 from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from pytest_aecbench.errors import BackendError
 
 __all__ = [
     "BACKENDS",
     "BackendExecutionRequest",
     "BackendExecutionResult",
+    "BatchBackend",
     "CollectedArtifacts",
     "ComputeBackend",
     "Limits",
     "Mount",
     "TrialHandle",
+    "TrialOutcome",
+    "TrialRequest",
     "accepts_limits",
     "check_backend",
+    "is_batch",
     "make_backend",
 ]
 
@@ -143,11 +149,61 @@ class ComputeBackend(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TrialRequest:
+    """One whole trial, for a backend that runs many of them as one job.
+
+    ``trial_id`` is the handle's id. The verifier runs after the agent: in a fresh sandbox of
+    ``verifier_image_ref`` that gets the agent's working directory, or, if that is None, in the
+    agent's own. ``limits`` are those of the agent's sandbox; only its network may differ from the
+    verifier's.
+    """
+
+    trial_id: str
+    image_ref: str
+    workspace_dir: Path
+    agent: BackendExecutionRequest
+    verifier: BackendExecutionRequest | None
+    limits: Limits
+    verifier_image_ref: str | None = None
+    verifier_network: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOutcome:
+    """The end of one whole trial.
+
+    ``timing`` has the seconds of phases. ``notes`` are lines for the trial's record.
+    """
+
+    agent: BackendExecutionResult
+    verifier: BackendExecutionResult | None
+    artifacts: CollectedArtifacts
+    timing: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class BatchBackend(ComputeBackend, Protocol):
+    """A backend that runs whole trials, all that a run has at a time as few jobs.
+
+    ``launch_trial`` only names a trial's place. A trial that is torn down before its outcome is
+    there is cancelled.
+    """
+
+    def submit_trials(
+        self, *, requests: Sequence[TrialRequest]
+    ) -> Iterator[tuple[str, TrialOutcome | BackendError]]:
+        """Start all; yield the id and the outcome, or the error, of each as it arrives."""
+        ...
+
+
 # name -> (dotted path of the class, the extra that installs its dependencies)
 BACKENDS: dict[str, tuple[str, str | None]] = {
     "daytona": ("pytest_aecbench.backends.daytona.DaytonaBackend", "daytona"),
     "docker": ("pytest_aecbench.backends.docker.DockerBackend", "docker"),
     "e2b": ("pytest_aecbench.backends.e2b.E2BBackend", "e2b"),
+    "gcp": ("pytest_aecbench.backends.gcp.GCPBatchBackend", "gcp"),
     "local": ("pytest_aecbench.backends.local.LocalBackend", None),
     "modal": ("pytest_aecbench.backends.modal.ModalBackend", "modal"),
 }
@@ -181,3 +237,8 @@ def accepts_limits(backend: ComputeBackend) -> bool:
     """Return whether ``launch_trial`` takes limits, which the protocol does not ask for."""
     parameters = inspect.signature(backend.launch_trial).parameters.values()
     return any(p.name == "limits" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def is_batch(backend: ComputeBackend) -> TypeGuard[BatchBackend]:
+    """Return whether the backend runs whole trials instead of single commands."""
+    return hasattr(backend, "submit_trials")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionRequest, BackendExecutionResult
@@ -60,14 +61,23 @@ class Sandbox:
         """
         request = BackendExecutionRequest(
             command=command,
-            env={**self.env, **(env or {})},
+            env=env or {},
             cwd=cwd,
             timeout_sec=timeout_sec,
-            user=user or self.user,
+            user=user,
             uploads=uploads or {},
             exclusive=exclusive,
-            on_output=self.echo,
         )
+        return self.perform(request)
+
+    def completed(self, request: BackendExecutionRequest) -> BackendExecutionRequest:
+        """Return a request with the task's environment variables and user."""
+        user = request.user or self.user
+        return replace(request, env={**self.env, **request.env}, user=user, on_output=self.echo)
+
+    def perform(self, request: BackendExecutionRequest) -> BackendExecutionResult:
+        """Run one request to completion, as ``execute`` does."""
+        request = self.completed(request)
         result = away(self.backend.execute_trial, handle=self.handle, request=request)
         if self.echo is not None:
             self.echo.end(result)

@@ -22,6 +22,7 @@ from pytest_aecbench.cli import (
 )
 from pytest_aecbench.cli import run as running
 from pytest_aecbench.cli.doctor import doctor
+from pytest_aecbench.cli.gcp import gcp
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reap import reap
 from pytest_aecbench.cli.saturation import saturation
@@ -67,6 +68,7 @@ report.app.command()(badge.badge)
 report.app.command()(power.power)
 report.app.command()(saturation)
 app.add_typer(report.app, name="report")
+config.app.command()(gcp)
 app.add_typer(config.app, name="config")
 app.command("schema")(config.print_schema)
 app.command()(doctor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,13 +15,15 @@ from pytest_aecbench.settings.schema import NAMES, json_schema
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_aecbench.documents.variables import DotEnv
 
-__all__ = ["app", "load_environment", "print_schema"]
+__all__ = ["app", "load_environment", "print_schema", "store"]
 
 app = typer.Typer(help="Show settings, and set this user's defaults.", no_args_is_help=True)
 
-_Key = Annotated[str, typer.Argument(help="A setting, such as ledger_root.")]
+_Key = Annotated[str, typer.Argument(help="A setting, such as ledger_root or compute.gcp.region.")]
 
 
 def load_environment() -> DotEnv:
@@ -53,7 +56,10 @@ def view(as_json: AsJson = False) -> None:
 @app.command("set")
 def set_(
     key: _Key,
-    value: Annotated[str, typer.Argument(help="A path, from a project's root or absolute.")],
+    value: Annotated[
+        str,
+        typer.Argument(help="A path, from a project's root or absolute; or a backend's option."),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Set one of this user's defaults, which a project's aec-bench.toml overrides.
@@ -62,37 +68,55 @@ def set_(
     """
     from pytest_aecbench.settings.layers import check_user_value
 
-    found = {**_read(), key: check_user_value(key, value, "config set")}
+    given = _scalar(value) if key.startswith("compute.") else value
+    store({key: check_user_value(key, given, "config set")}, as_json=as_json)
+
+
+def _scalar(text: str) -> object:
+    """Return a number or a truth value where a text is one in JSON, else the text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    finite = isinstance(value, (bool, int)) or (isinstance(value, float) and isfinite(value))
+    return value if finite else text
+
+
+def store(changes: Mapping[str, object], *, as_json: bool = False) -> None:
+    """Set some of this user's defaults, leave the others, and print all; None removes one."""
+    from pytest_aecbench.settings.layers import user_values
+
+    changed = {**user_values(), **changes}
+    found = {key: value for key, value in changed.items() if value is not None}
     _write(found)
     _print(found, as_json)
 
 
 @app.command()
 def reset(
-    key: Annotated[str | None, typer.Argument(help="A setting; all of them without it.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Argument(help="A setting, or a table such as compute.gcp; all without it."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove one of this user's defaults, or all.
 
     Example: aec-bench config reset ledger_root
     """
-    from pytest_aecbench.settings.layers import check_user_value
+    from pytest_aecbench.settings.layers import check_user_value, user_values
 
-    found: dict[str, str] = {}
+    found: dict[str, object] = {}
     if key is not None:
-        check_user_value(key, "-", "config reset")
-        found = {name: value for name, value in _read().items() if name != key}
+        whole = key.startswith("compute.") and key.count(".") == 1
+        check_user_value(f"{key}.x" if whole else key, "-", "config reset")
+        kept = ((name, value) for name, value in user_values().items() if name != key)
+        found = {name: value for name, value in kept if not name.startswith(f"{key}.")}
     _write(found)  # also if the file cannot be read, to start anew
     _print(found, as_json)
 
 
-def _read() -> dict[str, str]:
-    from pytest_aecbench.settings.layers import user_layer
-
-    return {name: str(value) for name, (value, _) in user_layer().items()}
-
-
-def _write(values: dict[str, str]) -> None:
+def _write(values: Mapping[str, object]) -> None:
     from pytest_aecbench.host.files import shown_path, whole
     from pytest_aecbench.settings.layers import user_file
 
@@ -108,7 +132,7 @@ def _write(values: dict[str, str]) -> None:
         raise SettingsError(f"{shown_path(path)}: cannot be written, {reason.lower()}") from None
 
 
-def _print(values: dict[str, str], as_json: bool) -> None:
+def _print(values: Mapping[str, object], as_json: bool) -> None:
     from pytest_aecbench.host.files import shown_path
     from pytest_aecbench.settings.layers import user_file
 
@@ -119,7 +143,7 @@ def _print(values: dict[str, str], as_json: bool) -> None:
         return
     typer.echo(f"{shown_path(path)}:{'' if values else ' nothing set'}")
     for name, value in values.items():
-        typer.echo(f"  {name} = {value}")
+        typer.echo(f"  {name} = {value if isinstance(value, str) else json.dumps(value)}")
 
 
 def print_schema(

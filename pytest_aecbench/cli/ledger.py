@@ -18,6 +18,7 @@ from pytest_aecbench.cli.console import (
 )
 from pytest_aecbench.cli.filters import Filters, with_filters
 from pytest_aecbench.cli.trajectory import print_trajectory
+from pytest_aecbench.cli.upload import upload
 from pytest_aecbench.errors import LedgerError, SettingsError
 from pytest_aecbench.host.files import output_file, shown_path
 from pytest_aecbench.text import printable
@@ -183,6 +184,13 @@ def export_records(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file (default: the terminal).")
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="gs://BUCKET/PREFIX",
+            help="Cloud Storage: jsonl or parquet as BigQuery loads it, with a schema.",
+        ),
+    ] = None,
     details: Annotated[
         bool, typer.Option("--details", help="Also a column for each part of the rewards.")
     ] = False,
@@ -196,7 +204,12 @@ def export_records(
 
     check_choices([output_format], _FORMATS, "--format")
     chosen = "jsonl" if as_json else output_format
-    if chosen == "jsonl":
+    if to is not None:
+        if output is not None or details:
+            other = "--output" if output is not None else "--details"
+            raise SettingsError(f"{other}: has no meaning with --to; leave it out")
+        upload(filters, to, chosen)
+    elif chosen == "jsonl":
         if details:
             raise SettingsError("--details: jsonl has them; use --format csv or parquet with it")
         lines = (f"{record.model_dump_json()}\n" for record in filters.records())

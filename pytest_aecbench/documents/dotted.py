@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load_class"]
 
+_SDKS = {"gcp": "google"}  # of extras that are not called what their SDK is called
+
 
 def load_class(name: str, where: str, known: Mapping[str, tuple[str, str | None]]) -> Any:
     """Import the class that ``name`` stands for; ``where`` is the option that names it.
@@ -42,7 +44,7 @@ def load_class(name: str, where: str, known: Mapping[str, tuple[str, str | None]
 def _why_not(name: str, extra: str | None, error: ModuleNotFoundError) -> str:
     if extra is None:
         return f"{name!r} cannot be imported; {error}"
-    # Each extra is called what its SDK is called; anything else is missing within the SDK.
-    if (error.name or "").partition(".")[0] == extra:
+    # Anything but the SDK is missing within the SDK.
+    if (error.name or "").partition(".")[0] == _SDKS.get(extra, extra):
         return f"{name} is not installed; pip install 'pytest-aecbench[{extra}]'"
     return f"{name} cannot be imported, {error}; pip install 'pytest-aecbench[{extra}]'"

@@ -59,6 +59,7 @@ class Hub:
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
         self._calls = 0  # that threads make and have not answered
+        self._submitted = 0  # lanes that wait for their share of a job
         self._next_poll = 0.0
         self._stop: Callable[[], BaseException] | None = None
 
@@ -107,17 +108,20 @@ class Hub:
             wait.is_submitted = True
             jobs.setdefault(submit, {})[request.trial_id] = wait
             requests.setdefault(submit, []).append(request)
+        self._submitted += len(self.gathered)
         self.gathered.clear()
         for submit, waits in jobs.items():
             self._calls += len(waits)
             run_in_thread(partial(follow, submit, requests[submit], partial(self._outcome, waits)))
 
+    @property
+    def waiting_for_job(self) -> int:
+        """The number of lanes that have gathered or are submitted."""
+        return len(self.gathered) + self._submitted
+
     def all_gathered(self) -> bool:
         """Return whether no lane is on its way to those that have gathered."""
-        return all(
-            lane.wait is not None and (lane.wait in self.gathered or lane.wait.is_submitted)
-            for lane in self.lanes
-        )
+        return self.waiting_for_job == len(self.lanes)
 
     def after(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Make a call later, while no lane has the floor."""
@@ -159,6 +163,7 @@ class Hub:
             lane.wait = wait
             value, error = self._greenlet.switch()
             lane.wait = None
+            self._submitted -= wait.is_submitted
         self._on_enter(lane)
         if error is not None:
             raise error

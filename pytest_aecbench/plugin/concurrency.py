@@ -31,16 +31,16 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Run trials side by side in this process, where that is asked for and possible."""
     if not has_trials(session.config):
         return None
-    from pytest_aecbench.plugin.lanes import lanes_of
+    from pytest_aecbench.plugin.lanes import ON_THE_WAY, way_of
 
-    lanes = lanes_of(session.config)
-    if lanes is None:
+    way = way_of(session.config)
+    if way.lanes is None:
         return None
     if session.testsfailed and not session.config.option.continue_on_collection_errors:
         return None  # pytest's own loop says why nothing runs
     from pytest_aecbench.plugin.loop import LaneLoop
 
-    LaneLoop(session, lanes).run()
+    LaneLoop(session, way.lanes, ON_THE_WAY if way.as_job else None).run()
     return True
 
 

@@ -144,7 +144,7 @@ def aec_sandbox(
     if _BUILD in task_file.stash:  # charged to the trial that it was built for
         aec_trial.charge("build", *task_file.stash[_BUILD])
         del task_file.stash[_BUILD]
-    network = True if getattr(aec_agent, "network", "task") == "given" else None
+    network = _network(aec_agent)
     sandbox = reversible(
         partial(verification.end, aec_trial, keep=False),
         partial(_start, aec_trial, aec_backend, aec_image, aec_agent_image, network),
@@ -160,6 +160,11 @@ def aec_sandbox(
     entrance = away(verification.end, aec_trial, sandbox, keep=keep)
     if keep:  # shown with what else the trial printed
         request.node.add_report_section("teardown", "kept sandbox", entrance)
+
+
+def _network(agent: Agent) -> bool | None:
+    """Return whether the agent's sandbox has a network; None is as the task says."""
+    return True if getattr(agent, "network", "task") == "given" else None
 
 
 def _start(
@@ -187,12 +192,25 @@ def _is_wanted(item: SandboxItem) -> bool:
 
 @pytest.fixture
 def aec_execution(
-    request: pytest.FixtureRequest, aec_trial: Trial, aec_sandbox: Sandbox, aec_agent: Agent
+    request: pytest.FixtureRequest,
+    aec_trial: Trial,
+    aec_sandbox: Sandbox,
+    aec_agent: Agent,
+    aec_backend: ComputeBackend,
+    aec_image: str,
 ) -> AgentResult:
-    """The end of the agent, after it has worked in the sandbox."""
-    from pytest_aecbench.plugin.follow import follower
-    from pytest_aecbench.trials import stages
+    """The end of the agent, after it has worked in the sandbox.
 
+    On a backend that runs whole trials, the verifier has worked by then, too.
+    """
+    from pytest_aecbench.backends import is_batch
+    from pytest_aecbench.plugin.follow import follower
+    from pytest_aecbench.trials import batch, stages
+
+    if is_batch(aec_backend):
+        inside = batch.inside(aec_trial.agent, aec_agent, aec_backend)
+        network = _network(aec_agent)
+        return batch.attempt(aec_trial, aec_sandbox, inside, aec_backend, aec_image, network)
     return away(stages.attempt, aec_trial, aec_sandbox, aec_agent, follower(request.node))
 
 
@@ -205,10 +223,14 @@ def aec_reward(
     aec_execution: AgentResult,
 ) -> Reward | None:
     """The reward that the verifier gave; None when nothing is verified."""
-    from pytest_aecbench.trials import stages, verification
+    from pytest_aecbench.backends import is_batch
+    from pytest_aecbench.trials import batch, stages, verification
 
     aec_trial.agent_result = aec_execution
     aec_trial.warnings.extend(aec_execution.warnings)
+    if is_batch(aec_backend):
+        wanted = aec_trial.settings.verify
+        return batch.verify(aec_trial, aec_backend, aec_image) if wanted else None
     if not aec_trial.settings.verify:
         with stages.attributed(aec_trial):
             away(stages.collect, aec_trial, aec_sandbox)

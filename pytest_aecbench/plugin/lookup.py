@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_aecbench.agents import AGENTS, Agent
-from pytest_aecbench.backends import BACKENDS, ComputeBackend, check_backend, make_backend
+from pytest_aecbench.backends import (
+    BACKENDS,
+    ComputeBackend,
+    check_backend,
+    is_batch,
+    make_backend,
+)
 from pytest_aecbench.documents.dotted import load_class
 from pytest_aecbench.errors import SettingsError, TaskError
 from pytest_aecbench.plugin.state import settings_of, state_of
@@ -58,7 +64,12 @@ def _make_backend(config: pytest.Config) -> ComputeBackend:
 
 
 def concurrency_of(config: pytest.Config) -> int | None:
-    """Return how many trials may have a sandbox at once; None where nothing limits them."""
+    """Return how many trials may have a sandbox at once; None where nothing limits them.
+
+    Trials that run as one job have no slots, because the job itself limits them.
+    """
+    if is_batch(backend_of(config)):
+        return None
     asked = settings_of(config).concurrency
     if asked is not None:
         return asked
@@ -72,6 +83,7 @@ def preflight_agents(config: pytest.Config, trials: Sequence[str]) -> None:
     ``trials`` are the ids of the trials that the run has.
     """
     from pytest_aecbench.host.secrets import Scrubber
+    from pytest_aecbench.trials import batch
     from pytest_aecbench.trials import preflight as checks
 
     settings = settings_of(config)
@@ -81,6 +93,8 @@ def preflight_agents(config: pytest.Config, trials: Sequence[str]) -> None:
     for spec in settings.agents:
         agent = make_agent(config, spec)
         with _located(settings.where("agents", "--aec-agent")):
+            if is_batch(backend):
+                batch.inside(spec, agent, backend)
             if preflight := getattr(agent, "preflight", None):
                 preflight(settings.prices)
             own = [trial for trial in trials if f"{spec.name}-" in trial.partition("::")[2]]

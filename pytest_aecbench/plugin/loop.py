@@ -31,10 +31,12 @@ _DRAIN_SEC = 5.0
 class LaneLoop:
     """Runs the tests of a session: ordinary ones one by one, then trials in lanes."""
 
-    def __init__(self, session: pytest.Session, lanes: int) -> None:
+    def __init__(self, session: pytest.Session, lanes: int, on_the_way: int | None = None) -> None:
+        """Run ``lanes`` trials at once, of which all but ``on_the_way`` may wait for a job."""
         config = session.config
         self._session = session
         self._lanes = lanes
+        self._on_the_way = lanes if on_the_way is None else on_the_way
         self._interrupts = state_of(config).interrupts
         self._surroundings = Surroundings(config)
         self._fixtures = OwnFixtures()
@@ -118,7 +120,10 @@ class LaneLoop:
                 self._hub.start(item.nodeid, partial(self._run_one, item), Belongings(item))
 
     def _has_room(self) -> bool:
-        return len(self._hub.lanes) < self._lanes and not self._hub.polls
+        hub = self._hub
+        if len(hub.lanes) >= self._lanes or hub.polls:
+            return False
+        return len(hub.lanes) - hub.waiting_for_job < self._on_the_way
 
     def _agrees(self, parameters: dict[Hashable, int]) -> bool:
         return all(

@@ -110,7 +110,7 @@ class Progress:
             self._node_ids,
             lambda node_id: past_durations(config, self._node_ids).get(node_id),
             reusable=len(state_of(config).reusable),
-            workers=_at_once(config),
+            workers=_at_once(config, len(self._node_ids)),
         )
         interval_sec = settings_of(config).progress_sec
         reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -126,7 +126,7 @@ class Progress:
         elif reporter.verbosity >= 0:
             self._speak(
                 interval_sec,
-                lambda: _write_line(reporter, stream, standing.line(self._waiting())),
+                lambda: _write_line(reporter, stream, self._line(standing)),
             )
         return standing
 
@@ -140,10 +140,20 @@ class Progress:
             speaker.start()
             self._speaker = speaker
 
+    def _line(self, standing: Standing) -> str:
+        told = _told(self.config)
+        return standing.line(self._waiting()) + (f"; {told}" if told else "")
+
     def _lines(self, standing: Standing, width: int, most: int) -> Sequence[str]:
-        return standing.lines(self._attempts(), width=width, most=most)
+        told = _told(self.config)
+        if not told or most < 3:
+            return standing.lines(self._attempts(), width=width, most=most)
+        head, *rows = standing.lines(self._attempts(), width=width, most=most - 1)
+        return [head, f"aec: {told}"[:width], *rows]
 
     def _waiting(self) -> int:
+        if _as_job(self.config):  # there are no slots
+            return 0
         return sum(attempt.phase == "wait" for attempt in self._attempts())
 
     def _attempts(self) -> list[Attempt]:
@@ -153,11 +163,28 @@ class Progress:
         return journal.attempts(settings.ledger_root, settings.experiment_id, settings.run_id)
 
 
-def _at_once(config: pytest.Config) -> int:
-    """Return how many trials run at once: no more than have a slot."""
-    from pytest_aecbench.plugin.lanes import lanes_of
-    from pytest_aecbench.plugin.lookup import concurrency_of
+def _as_job(config: pytest.Config) -> bool:
+    from pytest_aecbench.plugin.lanes import way_of
 
+    return way_of(config).as_job
+
+
+def _told(config: pytest.Config) -> str:
+    """Return what the backend says about the job that trials wait for, if they do."""
+    from pytest_aecbench.plugin.lookup import backend_of
+
+    standing = getattr(backend_of(config), "standing", None)
+    return str(standing()) if standing and _as_job(config) else ""
+
+
+def _at_once(config: pytest.Config, trials: int) -> int:
+    """Return how many trials run at once: no more than have a slot, or than their job allows."""
+    from pytest_aecbench.plugin.lanes import lanes_of
+    from pytest_aecbench.plugin.lookup import backend_of, concurrency_of
+
+    if _as_job(config):
+        allowed = getattr(backend_of(config), "concurrency", None)
+        return max(1, min(trials, allowed() if allowed else trials))
     workers: int = config.getoption("numprocesses", None) or lanes_of(config) or 1
     return min(workers, concurrency_of(config) or workers)
 

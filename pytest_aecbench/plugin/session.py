@@ -73,10 +73,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         and not config.getoption("timeout")
         and not config.getini("timeout")
         and item.get_closest_marker("timeout") is None
+        and not _waits_for_a_job(config)
     ):
         with suppress(TaskError):  # shown when the trial itself reads the task
             item.add_marker(pytest.mark.timeout(item.guard_sec))
     return (yield)
+
+
+def _waits_for_a_job(config: pytest.Config) -> bool:
+    """Return whether trials wait for a job, whose queue has no deadline and whose tasks have."""
+    from pytest_aecbench.backends import is_batch
+    from pytest_aecbench.plugin.lookup import backend_of
+
+    return is_batch(backend_of(config))
 
 
 @pytest.hookimpl(optionalhook=True)

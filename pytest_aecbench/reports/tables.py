@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.reports.columns import Kind
 
-__all__ = ["arrow_table", "data_frame", "rows", "write_csv", "write_parquet"]
+__all__ = ["arrow_table", "data_frame", "rows", "to_parquet", "write_csv", "write_parquet"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _INT64 = range(-(2**63), 2**63)
@@ -108,8 +108,12 @@ def arrow_table(entries: Sequence[Entry], *, details: bool) -> pyarrow.Table:
 
 def write_parquet(file: IO[bytes], entries: Sequence[Entry], *, details: bool) -> None:
     """Write the attempts as a file of Parquet; for what is raised see ``arrow_table``."""
-    parquet = _library("pyarrow.parquet")
-    parquet.write_table(arrow_table(entries, details=details), file)
+    to_parquet(file, arrow_table(entries, details=details))
+
+
+def to_parquet(file: IO[bytes], table: pyarrow.Table) -> None:
+    """Write a table of Arrow as a file of Parquet."""
+    _library("pyarrow.parquet").write_table(table, file)
 
 
 def _made(

@@ -6,6 +6,7 @@ A higher layer wins: options, experiment, project (with pytest's ini below it), 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,6 +34,7 @@ __all__ = [
     "settings_at",
     "user_file",
     "user_layer",
+    "user_values",
 ]
 
 Layer: TypeAlias = "dict[str, tuple[object, str]]"
@@ -42,6 +44,7 @@ USER_KEYS = tuple(sorted(row.name for row in TABLE if row.user))
 
 
 _LONGEST_PATH = 1024
+_OPTION = re.compile(r"[a-z][a-z0-9_]*")
 
 _PROJECT_KEYS = {row.name: row.project for row in TABLE if row.project}
 _EXPERIMENT_KEYS = {row.name: row.experiment for row in TABLE if row.experiment}
@@ -133,17 +136,37 @@ def user_file() -> Path | None:
 def user_layer() -> Layer:
     """Read this user's ``config.json``, if there is one."""
     path = user_file()
-    if path is None or not os.path.lexists(path):
-        return {}
-    where = shown_path(path)
+    where = shown_path(path) if path else ""
     return {
-        key: (check_user_value(key, value, where), f"{where}: {key}")
-        for key, value in read_json(path).items()
+        key.replace(".", ":"): (value, f"{where}: {key}") for key, value in user_values().items()
     }
 
 
-def check_user_value(key: str, value: object, where: str) -> str:
-    """Return the value if a user's configuration can have it under this key."""
+def user_values() -> dict[str, object]:
+    """Return what this user's ``config.json`` has, by its own keys."""
+    path = user_file()
+    if path is None or not os.path.lexists(path):
+        return {}
+    where = shown_path(path)
+    return {key: check_user_value(key, value, where) for key, value in read_json(path).items()}
+
+
+def check_user_value(key: str, value: object, where: str) -> object:
+    """Return the value if a user's configuration can have it under this key.
+
+    A key is that of a setting, or ``compute.<backend>.<option>``; the backend checks its options
+    when it is used.
+    """
+    table, _, option = key.removeprefix("compute.").partition(".")
+    if key.startswith("compute."):
+        _check_backend(table, option, f"{where}: {shown(key)}")
+        if isinstance(value, str) and value.strip() and "\0" not in value:
+            return value
+        if isinstance(value, (bool, int, float)):
+            return value
+        raise SettingsError(
+            f"{where}: {key}: {shown(value)} is not valid; use a text, a number, true or false"
+        )
     if key not in USER_KEYS:
         raise SettingsError(
             f"{where}: {shown(key)} is an unknown key; {did_you_mean(key, USER_KEYS)}"
@@ -151,6 +174,20 @@ def check_user_value(key: str, value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise SettingsError(f"{where}: {key}: {shown(value)} is not valid; use a path")
     return value
+
+
+def _check_backend(table: str, option: str, where: str) -> None:
+    from pytest_aecbench.backends import BACKENDS
+    from pytest_aecbench.settings.model import WITHOUT_OPTIONS
+
+    tables = {*BACKENDS} - {*WITHOUT_OPTIONS}
+    if table not in tables:
+        raise SettingsError(
+            f"{where} is an unknown key; {table!r} is not a backend with options, "
+            f"{did_you_mean(table, tables)}"
+        )
+    if not _OPTION.fullmatch(option):
+        raise SettingsError(f"{where} is an unknown key; write compute.{table}.OPTION")
 
 
 def conflicts(lower: Layer, higher: Layer) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ class Settings:
     memory_mb: int | None
     cpus: float | None
     concurrency: int | None
+    gcp_parallelism: int | None
     threshold: float | None
     timeout_multiplier: float
     verify: bool

@@ -163,8 +163,8 @@ TABLE = (
     ),
     Setting(
         "backend",
-        "where trials run: `local` (the default), `docker`, `modal`, `e2b`, `daytona`, a name that "
-        "a conftest.py provides, or the dotted path of a class",
+        "where trials run: `local` (the default), `docker`, `modal`, `e2b`, `daytona`, `gcp`, a "
+        "name that a conftest.py provides, or the dotted path of a class",
         "variable",
         "local",
         option="--aec-backend",
@@ -185,6 +185,15 @@ TABLE = (
         project="compute.resource_limits.n_concurrent_trials",
         experiment="compute.resource_limits.n_concurrent_trials",
         letter="c",
+    ),
+    Setting(
+        "gcp_parallelism",
+        "with --aec-backend=gcp, the most trials of one job at once, up to 5000 (default: "
+        "--aec-concurrency, else all)",
+        "count",
+        option="--aec-gcp-parallelism",
+        metavar="N",
+        ini="int",
     ),
     Setting(
         "timeout_override_sec",

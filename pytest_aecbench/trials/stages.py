@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench import __version__
 from pytest_aecbench.agents import (
+    AGENT_FILES,
     MODEL_AGENTS,
     Agent,
     AgentContext,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.agents.installation import Installation
     from pytest_aecbench.agents.trajectory import Entry
+    from pytest_aecbench.backends import CollectedArtifacts
     from pytest_aecbench.trials.trial import Trial
 
 __all__ = [
@@ -54,13 +56,14 @@ __all__ = [
     "check_space",
     "collect",
     "evidence_kept",
+    "keep_artifacts",
     "launch",
+    "limits_of",
     "replace_tree",
     "stage_inputs",
     "transferring",
 ]
 
-_AGENT_FILES = "agent-files"
 # Errors of the infrastructure, whatever an agent did.
 BACKENDS_OWN = (BackendLost, BuildError, LaunchError)
 
@@ -78,16 +81,9 @@ def launch(
     It is healthy by the time it is returned, where the task says how to tell. ``network`` of None
     is as the task says.
     """
-    config, settings = trial.task.config.environment, trial.settings
+    config = trial.task.config.environment
     env = trial.task.environment_env()
-    limits = Limits(
-        cpus=settings.cpus or config.cpus,
-        memory_mb=settings.memory_mb or config.memory_mb,
-        storage_mb=config.storage_mb,
-        gpus=config.gpus,
-        network=config.allow_internet if network is None else network,
-        lifetime_sec=trial.lifetime_sec,
-    )
+    limits = limits_of(trial, network=network)
     # The protocol has no limits; our own backends and those that want them take them.
     extra = {"limits": limits} if accepts_limits(backend) else {}
     handle = reversible(
@@ -102,6 +98,19 @@ def launch(
             sandbox.close()
             raise
     return sandbox
+
+
+def limits_of(trial: Trial, *, network: bool | None = None) -> Limits:
+    """Return the limits of a trial's sandboxes; ``network`` of None is as the task says."""
+    config, settings = trial.task.config.environment, trial.settings
+    return Limits(
+        cpus=settings.cpus or config.cpus,
+        memory_mb=settings.memory_mb or config.memory_mb,
+        storage_mb=config.storage_mb,
+        gpus=config.gpus,
+        network=config.allow_internet if network is None else network,
+        lifetime_sec=trial.lifetime_sec,
+    )
 
 
 def stage_inputs(trial: Trial) -> None:
@@ -233,11 +242,11 @@ def _files_staged(trial: Trial) -> Iterator[None]:
     from pytest_aecbench.agents.files import stage_files
 
     with transferring(trial.directory):
-        stage_files(trial.agent, trial.directory / _AGENT_FILES)
+        stage_files(trial.agent, trial.directory / AGENT_FILES)
     try:
         yield
     finally:
-        shutil.rmtree(trial.directory / _AGENT_FILES, ignore_errors=True)
+        shutil.rmtree(trial.directory / AGENT_FILES, ignore_errors=True)
 
 
 def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None) -> AgentContext:
@@ -249,20 +258,24 @@ def _agent_context(trial: Trial, follow: Callable[[Entry], object] | None = None
         repetition=trial.repetition,
         cache_dir=settings.cache_calls,
         prices=settings.prices,
-        files=trial.directory / _AGENT_FILES if trial.agent.files else None,
+        files=trial.directory / AGENT_FILES if trial.agent.files else None,
     )
 
 
 def collect(trial: Trial, sandbox: Sandbox) -> None:
     """Bring the working directory and the logs into the trial's directory."""
     with trial.timed("collect"), transferring(trial.directory):
-        artifacts = sandbox.collect()
-        replace_tree(artifacts.workspace, trial.workspace_dir)
-        replace_tree(artifacts.logs, trial.logs_dir)
-        trial.warnings.extend(f"not collected: {name}" for name in artifacts.skipped)
-        trial.collected = not any(name.startswith("workspace/") for name in artifacts.skipped)
+        keep_artifacts(trial, sandbox.collect())
     # An agent or a verifier that found no space left has failed for no fault of its own.
     check_space(trial.settings.jobs_root)
+
+
+def keep_artifacts(trial: Trial, artifacts: CollectedArtifacts) -> None:
+    """Copy what a backend has collected into the trial's directory."""
+    replace_tree(artifacts.workspace, trial.workspace_dir)
+    replace_tree(artifacts.logs, trial.logs_dir)
+    trial.warnings.extend(f"not collected: {name}" for name in artifacts.skipped)
+    trial.collected = not any(name.startswith("workspace/") for name in artifacts.skipped)
 
 
 def check_space(directory: Path) -> None:

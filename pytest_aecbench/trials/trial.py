@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.agents import AgentResult
     from pytest_aecbench.agents.spec import AgentSpec
-    from pytest_aecbench.backends import BackendExecutionResult
+    from pytest_aecbench.backends import BackendExecutionResult, TrialOutcome
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.datasets.drift import DatasetInUse
     from pytest_aecbench.host.secrets import Scrubber
@@ -61,6 +61,7 @@ class Trial:
     verification: BackendExecutionResult | None = None
     verifier_sandbox: Sandbox | None = None  # where it had one to itself that may be kept
     spare: SpareSandbox | None = None  # the verifier's, before it is used
+    outcome: TrialOutcome | None = None  # of a trial that ran as part of a job
     reward: Reward | None = None
     collected: bool = False
     begun: TrialRecord | None = None  # the record to keep should no other be possible

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.errors import (
     AecBenchError,
     BackendError,
@@ -37,9 +38,20 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["SpareSandbox", "end", "start_ahead", "verify", "verify_here"]
+__all__ = [
+    "EMPTY",
+    "SpareSandbox",
+    "end",
+    "read_verdict",
+    "second_opinion",
+    "start_ahead",
+    "verifier_request",
+    "verify",
+    "verify_here",
+]
 
 _COPY = "verifier-workspace"
+EMPTY = "empty"
 _STOP_SEC = 60.0
 _PROBE_SEC = 60.0
 _STORAGE_MB = 10240  # for a task that does not say how much its sandbox may store
@@ -109,15 +121,15 @@ def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) 
     except (VerifierError, BackendError) as error:
         if isinstance(error, BACKENDS_OWN) or trial.is_in_doubt or trial.is_rehearsal:
             raise
-        return _second_opinion(trial, backend, image, judge, error)
+        control = partial(_gives_a_reward_for_nothing, trial, backend, image)
+        return second_opinion(trial, error, control, judge)
 
 
-def _second_opinion(
+def second_opinion(
     trial: Trial,
-    backend: ComputeBackend,
-    image: str,
-    judge: Callable[[], Reward],
     error: VerifierError | BackendError,
+    gives_a_reward_for_nothing: Callable[[], bool],
+    judge: Callable[[], Reward],
 ) -> Reward:
     """Find out whether the verifier or the agent's work is to blame for a missing reward.
 
@@ -125,7 +137,7 @@ def _second_opinion(
     gives one, the agent's work is verified once more, because machines are slow at times. If there
     is no reward again, the agent has earned none.
     """
-    if not _gives_a_reward_for_nothing(trial, backend, image):
+    if not gives_a_reward_for_nothing():
         raise error
     try:
         return judge()
@@ -164,7 +176,7 @@ def verify_here(trial: Trial, sandbox: Sandbox) -> Reward:
     with evidence_kept(trial, sandbox):
         _run_verifier(trial, sandbox, {})
         collect(trial, sandbox)
-    return _read(trial)
+    return read_verdict(trial)
 
 
 def _take_home(trial: Trial, sandbox: Sandbox) -> None:
@@ -220,7 +232,7 @@ def _verify_separately(
     finally:
         if trial.settings.keep == "none":  # a second copy does not belong to the trial's files
             shutil.rmtree(trial.directory / _COPY, ignore_errors=True)
-    return _read(trial)
+    return read_verdict(trial)
 
 
 def _fresh_sandbox(
@@ -276,20 +288,26 @@ def _keep_all(trial: Trial, sandbox: Sandbox) -> str:
 
 
 def _run_verifier(trial: Trial, sandbox: Sandbox, uploads: Mapping[str, Path]) -> None:
-    task = trial.task
-    empty = _empty(trial.directory / "empty")
     trial.check_unchanged()
+    request = verifier_request(trial, uploads)
     with trial.timed("verify"):
-        trial.verification = sandbox.execute(
-            task.verifier_command,
-            env=task.verifier_env(),
-            timeout_sec=trial.verifier_timeout_sec,
-            uploads={**uploads, **task.verifier_uploads(), "/logs/verifier": empty},
-            exclusive=True,
-        )
-    with transferring(empty):
-        empty.rmdir()
+        trial.verification = sandbox.perform(request)
+    with transferring(trial.directory):
+        (trial.directory / EMPTY).rmdir()
     trial.check_unchanged()  # nor during the upload
+
+
+def verifier_request(trial: Trial, uploads: Mapping[str, Path]) -> BackendExecutionRequest:
+    """Return the command of the task's verifier, with the tests and empty logs as uploads."""
+    task = trial.task
+    empty = _empty(trial.directory / EMPTY)
+    return BackendExecutionRequest(
+        task.verifier_command,
+        env=task.verifier_env(),
+        timeout_sec=trial.verifier_timeout_sec,
+        uploads={**uploads, **task.verifier_uploads(), "/logs/verifier": empty},
+        exclusive=True,
+    )
 
 
 def _empty(directory: Path) -> Path:
@@ -298,7 +316,8 @@ def _empty(directory: Path) -> Path:
     return directory
 
 
-def _read(trial: Trial) -> Reward:
+def read_verdict(trial: Trial) -> Reward:
+    """Return the reward that the verifier left in the trial's directory."""
     verification = trial.verification
     assert verification is not None
     trial.phase = "verify"

@@ -62,6 +62,19 @@ def test_set_and_reset_change_one_key_and_leave_the_others(aec_bench: Run, proje
         (("set", "backend", "x"), "config set: 'backend' is an unknown key; use one of"),
         (("set", "jobs_root", " "), "config set: jobs_root: ' ' is not valid; use a path"),
         (("reset", "jobs"), "config reset: 'jobs' is an unknown key; did you mean 'jobs_root'?"),
+        (
+            ("set", "compute.modl.environment", "x"),
+            "config set: 'compute.modl.environment' is an unknown key; 'modl' is not a backend",
+        ),
+        (
+            ("set", "compute.modal", "x"),
+            "config set: 'compute.modal' is an unknown key; write compute.modal.OPTION",
+        ),
+        (
+            ("set", "compute.modal.environment", " "),
+            "config set: compute.modal.environment: ' ' is not valid; use a text, a number",
+        ),
+        (("reset", "compute.docker"), "config reset: 'compute.docker.x' is an unknown key"),
     ],
 )
 def test_a_bad_key_or_value_is_one_line(
@@ -131,9 +144,26 @@ def test_an_unknown_schema_is_one_line(aec_bench: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("config", "view"), ("config", "set"), ("config", "reset"), ("schema",)]
+    "command",
+    [("config", "view"), ("config", "set"), ("config", "reset"), ("config", "gcp"), ("schema",)],
 )
 def test_help_has_an_example(aec_bench: Run, command: tuple[str, ...]) -> None:
     ended = aec_bench(*command, "--help")
     assert ended.code == 0
     assert f"Example: aec-bench {' '.join(command)}" in ended.out
+
+
+def test_a_backends_options_can_be_set_and_are_read(aec_bench: Run, project: Path) -> None:
+    (project / "aec-bench.toml").write_text('[compute]\nbackend = "modal"\n')
+    for key, value in {"environment": "dev", "timeout_sec": "60", "verbose": "true"}.items():
+        assert aec_bench("config", "set", f"compute.modal.{key}", value).code == 0
+    found = sources(aec_bench)
+    assert found["compute.modal.environment"][0] == "dev"
+    assert found["compute.modal.timeout_sec"][0] == 60
+    assert found["compute.modal.verbose"][0] is True
+    (project / "aec-bench.toml").write_text(
+        '[compute]\nbackend = "modal"\n[compute.modal]\nenvironment = "main"\n'
+    )
+    assert sources(aec_bench)["compute.modal.environment"][0] == "main"  # the project's own wins
+    aec_bench("config", "set", "jobs_root", "b")
+    assert aec_bench("config", "reset", "compute.modal", "--json").json() == {"jobs_root": "b"}

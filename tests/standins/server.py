@@ -43,7 +43,8 @@ class Fault:
 
     Instead of being done, they are answered with ``status``, or never (``hang``, with ``done`` once
     they have been done); or they are done, and then the connection is closed before the whole
-    answer is there (``drop``). It ends ``until`` a moment of the monotonic clock at the latest.
+    answer is there (``drop``), or late (``delay_sec``). It ends ``until`` a moment of the monotonic
+    clock at the latest.
     """
 
     pattern: str
@@ -54,6 +55,7 @@ class Fault:
     hang: bool = False
     done: bool = False
     drop: bool = False
+    delay_sec: float = 0.0
     until: float = math.inf
 
     def befalls(self, call: str) -> bool:
@@ -157,6 +159,8 @@ class Server:
             if fault.done:
                 await handler(request)
             await asyncio.sleep(3600)
+        if fault is not None:
+            await asyncio.sleep(fault.delay_sec)
         if fault is not None and fault.status is not None:
             return fault.answer()
         request[DROP] = fault is not None and fault.drop

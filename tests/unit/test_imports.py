@@ -26,6 +26,8 @@ for name in sys.argv[1:]:
         print(name)
 """
 
+SDKS = {"gcp": "google.cloud.batch_v1"}  # of extras that are not called what their SDK is called
+
 
 def modules() -> list[str]:
     """Return the names of all modules, without what new projects start with."""
@@ -39,8 +41,16 @@ def modules() -> list[str]:
 
 def missing() -> dict[str, str]:
     """Return the modules of backends whose SDK is not installed, with the name of that."""
-    extras = {dotted.rpartition(".")[0]: extra for dotted, extra in BACKENDS.values() if extra}
-    return {name: extra for name, extra in extras.items() if find_spec(extra) is None}
+    rows = ((dotted.rpartition(".")[0], extra) for dotted, extra in BACKENDS.values() if extra)
+    sdks = {module: SDKS.get(extra, extra) for module, extra in rows}
+    return {module: sdk for module, sdk in sdks.items() if not is_installed(sdk)}
+
+
+def is_installed(sdk: str) -> bool:
+    try:
+        return find_spec(sdk) is not None
+    except ModuleNotFoundError:  # not even what it belongs to
+        return False
 
 
 def needs_what_is_missing(name: str) -> bool:
@@ -64,4 +74,17 @@ def test_a_backend_without_its_sdk_lacks_nothing_else() -> None:
     for module, sdk in missing().items():
         failed, said = import_each(module)
         assert failed == [module]
-        assert said.rstrip().endswith(f"ModuleNotFoundError: No module named {sdk!r}")
+        assert f"ModuleNotFoundError: No module named '{sdk.partition('.')[0]}" in said
+
+
+def test_a_backend_whose_sdk_has_another_name_says_what_to_install() -> None:
+    program = """if True:
+        import sys
+        sys.modules["google"] = None
+        from pytest_aecbench.backends import make_backend
+        make_backend("gcp", "--aec-backend")
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].endswith(
+        "--aec-backend: gcp is not installed; pip install 'pytest-aecbench[gcp]'"
+    )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_aecbench.agents import AgentLimits, AgentResult, context_of, network_of
@@ -91,12 +93,12 @@ class RecipeAgent:
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Run the program, and read how it ended."""
         env = {**self._told(task, limits), **{name: os.environ[name] for name in self.passed_on}}
-        with instruction_uploads(task) as uploads:
+        with tempfile.TemporaryDirectory(prefix="aecbench-agent-") as staging:
             execution = sandbox.execute(
                 self.command.replace("ARGUMENTS", shlex.join(self.arguments)),
                 env=env,
                 timeout_sec=limits.timeout_sec,
-                uploads=uploads,
+                uploads=instruction_uploads(task, Path(staging)),
             )
         report = ""
         if self.report:

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 import secrets
 import tarfile
 import tempfile
 import time
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from io import BytesIO
-from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, TypeVar
 
 from pytest_aecbench.backends import BackendExecutionResult
 from pytest_aecbench.backends.remote import calls
 from pytest_aecbench.backends.remote.calls import Full, Lost, bounded, retry, says_full
-from pytest_aecbench.backends.remote.scripts import COLLECT, RUN
+from pytest_aecbench.backends.remote.requests import add_parts, fields, pack_uploads, request_parts
+from pytest_aecbench.backends.remote.scripts import COLLECT
 from pytest_aecbench.backends.shared.archives import (
     NOT_A_DIRECTORY,
     TOTAL_CAP,
-    ArchiveWriter,
-    sandbox_path,
     unpack,
 )
 from pytest_aecbench.backends.shared.output import OUTPUT_CAP
-from pytest_aecbench.backends.shared.shell import check_request
 from pytest_aecbench.errors import (
     BackendError,
     BackendLost,
@@ -38,7 +33,7 @@ from pytest_aecbench.text import joined_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
+    from pathlib import Path, PurePosixPath
 
     from pytest_aecbench.backends import BackendExecutionRequest
     from pytest_aecbench.backends.remote.vendor import Vendor
@@ -113,28 +108,24 @@ class Box:
         return min(seconds, _SUSPECT_SEC) if self._is_suspect else seconds
 
     def _execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
-        env = {"LANG": "C.UTF-8", **self.env, **request.env}
-        check_request(request, env)
         started = time.monotonic()
-        seconds = None if request.timeout_sec is None else f"{request.timeout_sec:g}"
-        steps = [
-            *(["kill"] if request.exclusive else []),
-            *([] if request.cwd else ["make"]),
-            *([] if self._is_prepared else ["first"]),
-        ]
         user = self.user if request.user is None else request.user
-        cwd = request.cwd or str(self.workdir)
-        uploads = {sandbox_path(target): source for target, source in request.uploads.items()}
         nonce = secrets.token_hex(16)
-        fields = [nonce, " ".join(steps), self._since, seconds or "", user, str(self.workdir)]
+        parts = request_parts(
+            request,
+            nonce,
+            workdir=self.workdir,
+            env=self.env,
+            user=user,
+            is_first=not self._is_prepared,
+            since=self._since,
+        )
         with tempfile.SpooledTemporaryFile(_SPOOL) as archive:
-            self._pack(archive, uploads)
-            parts = {
-                "run": RUN.replace("KEPT", str(OUTPUT_CAP)).replace("HALF", str(_HALF)).encode(),
-                "request": _fields(*fields, cwd, *map(str, uploads), ""),
-                "command": os.fsencode(request.command),
-                "env": _fields(*(f"{name}={value}" for name, value in env.items())),
-            }
+            pack_uploads(
+                archive,
+                request.uploads,
+                None if self._is_prepared else (self.workdir, self.workspace_dir),
+            )
             answer = self._ask(nonce, parts, request.timeout_sec, archive)
         if answer[0] == "failed":
             raise self._refused(" ".join(answer[1:]), user)
@@ -158,13 +149,6 @@ class Box:
             truncated=max(sizes) > OUTPUT_CAP,
         )
 
-    def _pack(self, archive: IO[bytes], uploads: Mapping[PurePosixPath, Path]) -> None:
-        with closing(ArchiveWriter(archive)) as writer:
-            if not self._is_prepared:
-                writer.add_contents(self.workdir, self.workspace_dir)
-            for target, source in uploads.items():
-                writer.add(target, source)
-
     def _refused(self, reason: str, user: str) -> BackendError:
         if reason == "user":
             return BackendError(f"user: {user!r} is not known in the image")
@@ -183,12 +167,7 @@ class Box:
         where = self._where(nonce)
         with tempfile.SpooledTemporaryFile(_SPOOL) as file:
             with tarfile.open(fileobj=file, mode="w") as tar:
-                for name, data in parts.items():
-                    _add(tar, name, len(data), BytesIO(data))
-                if archive is not None:
-                    size = archive.seek(0, os.SEEK_END)
-                    archive.seek(0)
-                    _add(tar, "archive", size, archive)
+                add_parts(tar, parts, archive)
             self._write(f"{where}.tar", file)
         begun = f"mkdir -m 700 {where} && echo >{where}/begun"
         unpacked = f"{begun} && tar -xf {where}.tar -C {where} && rm {where}.tar"
@@ -315,7 +294,7 @@ class Box:
 
             self._execute(BackendExecutionRequest(":", timeout_sec=_TRANSFER_SEC))
         nonce = secrets.token_hex(16)
-        request = _fields(nonce, str(self.workdir))
+        request = fields(nonce, str(self.workdir))
         answer = self._ask(nonce, {"run": COLLECT.encode(), "request": request}, _TRANSFER_SEC)
         if answer[0] == "failed":
             reason = " ".join(answer[1:])
@@ -344,13 +323,3 @@ def _answer(said: str, nonce: str) -> list[str]:
     """Return the fields of the line that starts with ``nonce``; none without such a line."""
     lines = [line for line in said.splitlines() if line.startswith(f"{nonce} ")]
     return lines[-1].split(" ")[1:] if lines else []
-
-
-def _fields(*texts: str) -> bytes:
-    return os.fsencode("".join(f"{text}\0" for text in texts))
-
-
-def _add(tar: tarfile.TarFile, name: str, size: int, data: IO[bytes]) -> None:
-    info = tarfile.TarInfo(name)
-    info.size = size
-    tar.addfile(info, data)

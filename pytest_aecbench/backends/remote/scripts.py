@@ -6,7 +6,7 @@ that it runs.
 
 from __future__ import annotations
 
-from pytest_aecbench.backends.shared.shell import CLEAR
+from pytest_aecbench.backends.shared.shell import CLEAR, SWEEP
 
 __all__ = ["COLLECT", "RUN"]
 
@@ -57,34 +57,11 @@ RUN = (
   while field target && [[ $target ]]; do targets+=("$target"); done
 } <request
 
-# Reads the fields of a process: its parent, and its start time in ticks since boot.
-status() {
-  local stat=
-  { IFS= read -rd '' stat; } 2>/dev/null <"/proc/$1/stat"
-  [[ $stat ]] || return
-  fields=(${stat##*) })
-  [[ ${fields[0]} != Z ]]
-}
+"""
+    + SWEEP
+    + r"""
 status $$
 started=${fields[19]}
-
-# Kills all processes that started no earlier than $1, except this one and its ancestors.
-sweep() {
-  local spared=" 1 $$ " pid=$$ round left entry
-  while status "$pid" && pid=${fields[1]} && ((pid > 1)); do spared+="$pid "; done
-  for ((round = 0; round < 300; round++)); do
-    left=
-    for entry in /proc/[0-9]*; do
-      pid=${entry#/proc/}
-      [[ $spared = *" $pid "* ]] || ! status "$pid" || ((fields[19] < $1)) && continue
-      kill -KILL "$pid" 2>/dev/null
-      left=1
-    done
-    [[ $left ]] || return 0
-    ((round < 3)) || sleep 0.01
-  done
-  return 1
-}
 
 [[ $steps != *kill* ]] || sweep "${since:-$started}" || fail kill
 [[ $steps != *first* ]] || prepare

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLEAR",
+    "SWEEP",
     "bash_arguments",
     "check_request",
     "find_tool",
@@ -97,5 +98,34 @@ clear() {
   done
   # A mount point can be emptied, but not removed.
   rm -rf -- "$1" || [[ -d $1 && ! -L $1 && -z $(ls -A -- "$1") ]]
+}
+"""
+
+SWEEP = r"""
+# Reads the fields of a process: its parent, and its start time in ticks since boot.
+status() {
+  local stat=
+  { IFS= read -rd '' stat; } 2>/dev/null <"/proc/$1/stat"
+  [[ $stat ]] || return
+  fields=(${stat##*) })
+  [[ ${fields[0]} != Z ]]
+}
+
+# Kills all processes that started no earlier than $1, except this one and its ancestors.
+sweep() {
+  local spared=" 1 $$ " pid=$$ round left entry
+  while status "$pid" && pid=${fields[1]} && ((pid > 1)); do spared+="$pid "; done
+  for ((round = 0; round < 300; round++)); do
+    left=
+    for entry in /proc/[0-9]*; do
+      pid=${entry#/proc/}
+      [[ $spared = *" $pid "* ]] || ! status "$pid" || ((fields[19] < $1)) && continue
+      kill -KILL "$pid" 2>/dev/null
+      left=1
+    done
+    [[ $left ]] || return 0
+    ((round < 3)) || sleep 0.01
+  done
+  return 1
 }
 """

@@ -1,0 +1,310 @@
+"""One submission of trials: its jobs, from the staging of inputs to the removal of the last file.
+
+A thread follows it. It looks at each job once per poll, and lists the tasks of a job, page by page,
+only when more of them have ended. Calls thus do not grow with the number of trials that wait.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from io import BytesIO
+from typing import IO, TYPE_CHECKING, Any
+
+from google.cloud import batch_v1
+
+from pytest_aecbench.backends.gcp import failures, job, scripts, staging
+from pytest_aecbench.backends.gcp.cloud import NotThere
+from pytest_aecbench.errors import AecBenchError, BackendError, BackendLost
+from pytest_aecbench.host.owner import Owner
+from pytest_aecbench.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pytest_aecbench.backends import TrialOutcome, TrialRequest
+    from pytest_aecbench.backends.gcp.cloud import Cloud
+
+__all__ = ["OBJECTS", "Outcome", "Plan", "Submission"]
+
+Outcome = tuple[str, "TrialOutcome | AecBenchError"]
+OBJECTS = "aecbench"  # the directory of the bucket, in which each process has its own
+_AT_ONCE = 16  # uploads and downloads
+_SPOOL = 16 * 1024 * 1024
+_TASKS_PER_SEC = 1000  # a poll of a large job takes several pages, so there are fewer polls
+_TASK, _JOB = batch_v1.TaskStatus.State, batch_v1.JobStatus.State
+_JOB_ENDS = (_JOB.SUCCEEDED, _JOB.FAILED, _JOB.CANCELLED, _JOB.DELETION_IN_PROGRESS)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parts that all jobs of a run share; ``home_of`` makes a directory for a trial's files."""
+
+    cloud: Cloud
+    options: Mapping[str, Any]
+    images: Mapping[str, staging.Image]
+    labels: Mapping[str, str]
+    parallelism: int | None
+    home_of: Callable[[str], Path | None]
+
+
+@dataclass(eq=False)
+class _Job:
+    """A job, and the trials that it owes an outcome by the index of their task."""
+
+    kind: job.Kind
+    requests: list[TrialRequest]
+    job_id: str = field(default_factory=lambda: f"aecbench-{secrets.token_hex(8)}")
+    owed: dict[int, TrialRequest] = field(default_factory=dict)
+    ended_tasks: int = -1
+    counts: Mapping[str, int] = field(default_factory=dict)
+    waits_for: str = ""
+    is_over: bool = False
+
+    @property
+    def prefix(self) -> str:
+        return f"{OBJECTS}/{Owner.current().short}/{self.job_id}/"
+
+
+class Submission:
+    """Jobs for some requests, and the outcomes that they give."""
+
+    def __init__(self, plan: Plan, requests: Sequence[TrialRequest]) -> None:
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._cancelled: set[str] = set()
+        self.notes: list[str] = []
+        self.jobs = [
+            _Job(kind, part)
+            for kind, alike in job.kinds(requests).items()
+            for part in job.split(alike)
+        ]
+
+    def cancel(self, trial_id: str) -> None:
+        """Give up one trial; end its job at once if that owes nothing else."""
+        with self._lock:
+            self._cancelled.add(trial_id)
+            empty = [
+                one
+                for one in self.jobs
+                if any(request.trial_id == trial_id for request in one.requests)
+                and all(request.trial_id in self._cancelled for request in one.owed.values())
+            ]
+        for one in empty:
+            self._end(one)
+        self._wake.set()
+
+    def counts(self) -> dict[str, int]:
+        """Return how many tasks are in which state, in all jobs together."""
+        total: dict[str, int] = {}
+        for one in self.jobs:
+            known = dict(one.counts) or {"PENDING": len(one.owed)}
+            for state, count in known.items():
+                total[state] = total.get(state, 0) + count
+        return total
+
+    @property
+    def waits_for(self) -> str:
+        """The reason why a job stays in the queue, if its events say so."""
+        return next((one.waits_for for one in self.jobs if one.waits_for and not one.is_over), "")
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Start all jobs; yield each trial's outcome or error as it arrives; end the jobs."""
+        try:
+            with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="aec-gcp") as threads:
+                for one in self.jobs:
+                    yield from self._start(one, threads)
+                while open_jobs := [one for one in self.jobs if not one.is_over]:
+                    for one in open_jobs:
+                        yield from self._look(one, threads)
+                        if not self._wanted(one):
+                            self._end(one)
+                    self._pause(sum(len(one.requests) for one in open_jobs))
+        finally:
+            for one in self.jobs:
+                self._end(one)
+
+    def _pause(self, tasks: int) -> None:
+        if any(not one.is_over for one in self.jobs):
+            self._wake.wait(max(self._plan.options["poll_sec"], tasks / _TASKS_PER_SEC))
+            self._wake.clear()
+
+    def _wanted(self, one: _Job) -> dict[int, TrialRequest]:
+        """Return the trials that a job still owes and that were not given up."""
+        with self._lock:
+            return {
+                index: request
+                for index, request in one.owed.items()
+                if request.trial_id not in self._cancelled
+            }
+
+    # The start of a job
+
+    def _start(self, one: _Job, threads: ThreadPoolExecutor) -> Iterator[Outcome]:
+        """Stage the inputs and create the job; a trial that cannot be staged is left out."""
+        plan = self._plan
+        one.owed = dict(enumerate(one.requests))
+        try:
+            bucket = plan.cloud.bucket
+            packed = {
+                threads.submit(self._stage, one, index, request): (index, request)
+                for index, request in self._wanted(one).items()
+            }
+            failed = {}
+            for future in as_completed(packed):
+                if isinstance(error := future.exception(), AecBenchError):
+                    failed[packed[future][0]] = error
+                elif error is not None:
+                    raise error
+            for index, error in failed.items():
+                yield one.owed.pop(index).trial_id, error
+            if not self._wanted(one):
+                self._end(one)
+                return
+            hide = plan.options["hide_bucket"]
+            bucket.write(f"{one.prefix}run", BytesIO(scripts.outer(hide=hide).encode()))
+            definition = job.define(
+                one.kind,
+                one.requests,
+                remote_path=f"{bucket.name}/{one.prefix}",
+                options=plan.options,
+                parallelism=plan.parallelism,
+                labels=plan.labels,
+            )
+            plan.cloud.create_job(one.job_id, definition, str(uuid.uuid4()))
+            if one.is_over:  # all its trials were given up meanwhile
+                self._remove(one)
+        except AecBenchError as error:
+            for request in self._wanted(one).values():
+                yield request.trial_id, error
+            self._end(one)
+
+    def _stage(self, one: _Job, index: int, request: TrialRequest) -> None:
+        with tempfile.SpooledTemporaryFile(_SPOOL) as file:
+            staging.pack(request, self._plan.images, file)
+            self._plan.cloud.bucket.write(f"{one.prefix}in-{index}.tar", file)
+
+    # The following of a job
+
+    def _look(self, one: _Job, threads: ThreadPoolExecutor) -> Iterator[Outcome]:
+        """Yield the outcomes of tasks that have ended since."""
+        cloud, where = self._plan.cloud, f"gcp: job {one.job_id}"
+        try:
+            found = cloud.get_job(one.job_id)
+            group = next(iter(found.status.task_groups.values()), None)
+            one.counts = dict(group.counts) if group is not None else {}
+            is_over = found.status.state in _JOB_ENDS
+            one.waits_for = "" if is_over else failures.reason_to_wait(found)
+            ended = sum(one.counts.get(state, 0) for state in ("SUCCEEDED", "FAILED"))
+            if ended != one.ended_tasks or is_over:
+                one.ended_tasks = ended
+                tasks = cloud.tasks(one.job_id)
+                yield from self._take(one, tasks, threads, is_over=is_over)
+            if is_over:
+                error = failures.job_failure(found, where)
+                yield from self._give_up(one, error)
+        except NotThere:
+            yield from self._give_up(one, BackendLost(f"{where}: was deleted by someone else"))
+
+    def _give_up(self, one: _Job, error: BackendError) -> Iterator[Outcome]:
+        for index, request in self._wanted(one).items():
+            one.owed.pop(index, None)
+            yield request.trial_id, error
+        self._end(one)
+
+    def _take(
+        self,
+        one: _Job,
+        tasks: Sequence[batch_v1.Task],
+        threads: ThreadPoolExecutor,
+        *,
+        is_over: bool,
+    ) -> Iterator[Outcome]:
+        wanted, fetched = self._wanted(one), {}
+        for task in tasks:
+            index = int(task.name.rpartition("/")[2])
+            request = wanted.get(index)
+            if request is None or task.status.state not in (_TASK.SUCCEEDED, _TASK.FAILED):
+                continue
+            where = f"gcp: job {one.job_id}, task {index}"
+            if task.status.state == _TASK.FAILED:
+                if is_over or not self._is_retried(task):
+                    one.owed.pop(index, None)
+                    yield request.trial_id, failures.task_failure(task, where)
+                continue
+            one.owed.pop(index, None)
+            notes = _notes(task)
+            future = threads.submit(partial(self._fetch, one, index, request, where, notes))
+            fetched[future] = request
+        for future in as_completed(fetched):
+            yield fetched[future].trial_id, future.result()
+
+    def _is_retried(self, task: batch_v1.Task) -> bool:
+        """Return whether Batch is going to run a failed task again."""
+        most = self._plan.options.get("max_retry_count", 0)
+        code = failures.exit_code(task)
+        return code in job.INFRASTRUCTURE and failures.lost_machines(task) < most
+
+    def _fetch(
+        self, one: _Job, index: int, request: TrialRequest, where: str, notes: tuple[str, ...]
+    ) -> TrialOutcome | AecBenchError:
+        """Bring home what a task has left."""
+        home = self._plan.home_of(request.trial_id)
+        if home is None:
+            return BackendError(f"{where}: was given up")
+        try:
+            with (
+                tempfile.SpooledTemporaryFile(_SPOOL) as agents,
+                tempfile.SpooledTemporaryFile(_SPOOL) as verifiers,
+            ):
+                left = self._read(f"{one.prefix}agent-{index}.tar", agents)
+                graded = None
+                if one.kind.verifier_image is not None:
+                    graded = self._read(f"{one.prefix}verify-{index}.tar", verifiers)
+                outcome = staging.read_outcome(request, left, graded, home)
+            return replace(outcome, notes=notes)
+        except BackendError as error:
+            return type(error)(f"{where}: {error}")
+        except AecBenchError as error:
+            return error
+        except OSError as error:
+            return BackendLost(f"{home}: {error.strerror or error}")
+
+    def _read(self, name: str, file: IO[bytes]) -> IO[bytes] | None:
+        try:
+            self._plan.cloud.bucket.read(name, file)
+        except NotThere:
+            return None
+        return file
+
+    # The end of a job
+
+    def _end(self, one: _Job) -> None:
+        """Delete a job and its objects, once."""
+        with self._lock:
+            if one.is_over:
+                return
+            one.is_over = True
+        self._remove(one)
+
+    def _remove(self, one: _Job) -> None:
+        try:
+            self._plan.cloud.delete_job(one.job_id)
+            with suppress(NotThere):
+                bucket = self._plan.cloud.bucket
+                bucket.remove(bucket.names(one.prefix))
+        except AecBenchError as error:
+            self.notes.append(f"{error}; 'aec-bench reap --backend gcp' removes what is left")
+
+
+def _notes(task: batch_v1.Task) -> tuple[str, ...]:
+    lost = failures.lost_machines(task)
+    return (f"gcp: {counted(lost, 'machine')} lost; Batch ran the task again",) if lost else ()

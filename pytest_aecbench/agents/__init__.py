@@ -187,7 +187,7 @@ class InsideAgent(Agent, Protocol):
         """
         ...
 
-    def result(self, execution: BackendExecutionResult) -> AgentResult:
+    def read_result(self, execution: BackendExecutionResult) -> AgentResult:
         """Return how the agent ended, by the end of its command."""
         ...
 

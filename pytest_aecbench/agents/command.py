@@ -67,7 +67,7 @@ class CommandAgent:
             if self.files:
                 uploads = stack.enter_context(file_uploads(sandbox, self.files))
                 request = replace(request, uploads={**request.uploads, **uploads})
-            return self.result(sandbox.perform(request))
+            return self.read_result(sandbox.perform(request))
 
     def request(self, task: Task, limits: AgentLimits, staging: Path) -> BackendExecutionRequest:
         """Return the command, with the task in its environment."""
@@ -104,7 +104,7 @@ class CommandAgent:
             **{name: os.environ[name] for name in self.passed_on},
         }
 
-    def result(self, execution: BackendExecutionResult) -> AgentResult:
+    def read_result(self, execution: BackendExecutionResult) -> AgentResult:
         """Return how the command ended, and what it printed about its usage."""
         result = AgentResult.from_execution(execution)
         if not self.reads_output:

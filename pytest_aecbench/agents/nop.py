@@ -29,6 +29,6 @@ class NopAgent:
         """Return a command that does nothing."""
         return BackendExecutionRequest(":", timeout_sec=limits.timeout_sec)
 
-    def result(self, execution: BackendExecutionResult) -> AgentResult:
+    def read_result(self, execution: BackendExecutionResult) -> AgentResult:
         """Return the end of doing nothing."""
         return AgentResult()

@@ -24,7 +24,7 @@ class OracleAgent:
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Run the solution."""
-        return self.result(sandbox.perform(self.request(task, limits)))
+        return self.read_result(sandbox.perform(self.request(task, limits)))
 
     def request(
         self, task: Task, limits: AgentLimits, staging: Path | None = None
@@ -43,6 +43,6 @@ class OracleAgent:
             uploads={"/solution": script.parent},
         )
 
-    def result(self, execution: BackendExecutionResult) -> AgentResult:
+    def read_result(self, execution: BackendExecutionResult) -> AgentResult:
         """Return how the solution ended."""
         return AgentResult.from_execution(execution)

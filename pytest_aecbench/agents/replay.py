@@ -30,7 +30,7 @@ class ReplayAgent:
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Copy the file or directory to the sandbox."""
-        return self.result(sandbox.perform(self.request(task, limits)))
+        return self.read_result(sandbox.perform(self.request(task, limits)))
 
     def request(
         self, task: Task, limits: AgentLimits, staging: Path | None = None
@@ -45,7 +45,7 @@ class ReplayAgent:
         uploads = {str(target): self.source}
         return BackendExecutionRequest("true", timeout_sec=limits.timeout_sec, uploads=uploads)
 
-    def result(self, execution: BackendExecutionResult) -> AgentResult:
+    def read_result(self, execution: BackendExecutionResult) -> AgentResult:
         """Return how the copy ended."""
         return AgentResult.from_execution(execution)
 

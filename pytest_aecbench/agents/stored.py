@@ -38,7 +38,7 @@ class StoredAgent:
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
         """Restore the stored files, and return the agent's original result."""
-        return self.result(sandbox.perform(self.request(task, limits)))
+        return self.read_result(sandbox.perform(self.request(task, limits)))
 
     def request(
         self, task: Task, limits: AgentLimits, staging: Path | None = None
@@ -49,7 +49,7 @@ class StoredAgent:
             uploads["/logs/agent"] = logs
         return BackendExecutionRequest(_PUT_BACK, timeout_sec=limits.timeout_sec, uploads=uploads)
 
-    def result(self, execution: BackendExecutionResult) -> AgentResult:
+    def read_result(self, execution: BackendExecutionResult) -> AgentResult:
         """Return the agent's original result, if its files were restored."""
         if execution.returncode != 0:
             said = execution.stderr.strip().rpartition("\n")[2]

@@ -81,7 +81,7 @@ def attempt(
     trial.check_unchanged()  # nor while its files were staged
     if trial.outcome is not None:
         away(_take_home, trial, trial.outcome)
-        return agent.result(trial.outcome.agent)
+        return agent.read_result(trial.outcome.agent)
     return AgentResult(status="failed", end="sandbox_broken", error=trial.broken)
 
 

@@ -389,6 +389,7 @@ def test_kill_9_leaves_what_reap_removes(cloud: Cloud) -> None:
 )
 def test_what_cannot_be_is_a_usage_error(cloud: Cloud, options: list[str], line: str) -> None:
     cloud.task()
+    cloud.env["OPENAI_API_KEY"] = "a-key-for-the-test"
     result = cloud.run(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [said for said in result.errlines + result.outlines if _fits(said, f"ERROR: {line}")]

@@ -25,6 +25,7 @@ from pytest_aecbench.cli.doctor import doctor
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reap import reap
 from pytest_aecbench.cli.saturation import saturation
+from pytest_aecbench.cli.view import view
 
 __all__ = ["app"]
 
@@ -67,6 +68,7 @@ report.app.command()(badge.badge)
 report.app.command()(power.power)
 report.app.command()(saturation)
 app.add_typer(report.app, name="report")
+app.command()(view)
 app.add_typer(config.app, name="config")
 app.command("schema")(config.print_schema)
 app.command()(doctor)

@@ -160,12 +160,12 @@ class Index:
     def catch_up(self, most: int) -> bool:
         """Read at most so many files that are not indexed yet; return True if none is left.
 
-        The experiments that changed last come first.
+        The experiments that changed last come first, and those that are gone at the end.
         """
-        names = self._newest_first()
 
         def read(connection: sqlite3.Connection) -> bool:
             before = _last(connection)
+            names = dict.fromkeys([*self._newest_first(), *self._chosen(connection)])
             refresh(connection, self._ledger, names, quick=True, most=most)
             return _last(connection) == before
 

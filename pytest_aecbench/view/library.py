@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import OrderedDict
 from concurrent.futures import Future
 from contextlib import suppress
@@ -28,6 +29,7 @@ __all__ = ["Library", "Shelf"]
 
 _READ_AT_ONCE = 1000
 _LOOK_SEC = 2.0
+_LATE_SEC = 1.0
 _ANSWER_SEC = 300.0
 _MAX_ENTRIES = 150_000  # at hand, of all experiments
 
@@ -134,12 +136,16 @@ class Library:
 
     def _run(self) -> None:
         with open_index(self.root) as index:
+            look_at = 0.0
             while True:
-                try:
-                    wait_sec = 0.0 if self.is_reading else _LOOK_SEC
-                    asked = self._questions.get(timeout=wait_sec) if wait_sec else self._next()
-                except queue.Empty:
+                is_due = time.monotonic() >= look_at and self._questions.empty()
+                if is_due or self._is_late(look_at):
                     self._catch_up(index)
+                    look_at = time.monotonic() + (0.0 if self.is_reading else _LOOK_SEC)
+                try:
+                    wait_sec = max(0.0, look_at - time.monotonic())
+                    asked = self._questions.get(block=wait_sec > 0, timeout=wait_sec or None)
+                except queue.Empty:
                     continue
                 if asked is None:
                     return
@@ -149,8 +155,9 @@ class Library:
                 except Exception as error:  # noqa: BLE001  (it is raised where it was asked)
                     answer.set_exception(error)
 
-    def _next(self) -> tuple[Callable[[Index], Any], Future[Any]] | None:
-        return self._questions.get_nowait()
+    def _is_late(self, look_at: float) -> bool:
+        """Return whether so many ask that the ledger is not looked at any more."""
+        return time.monotonic() > look_at + _LATE_SEC
 
     def _catch_up(self, index: Index) -> None:
         # A ledger that cannot be read now may be readable later, and who asks is told why.

@@ -146,7 +146,7 @@ class _Connection(BaseHTTPRequestHandler):
         head = _Head(self.rfile)
         self.rfile = head
         self.close_connection = True
-        self.requestline, self.command, self.request_version = "", "", "HTTP/1.0"
+        self.requestline, self.command = "", ""
         self.raw_requestline = head.readline()
         if head.is_too_long or len(self.raw_requestline) > MAX_TARGET_BYTES + 64:
             self._send(refusal(RefusalError(414, "the address is too long")))
@@ -166,6 +166,7 @@ class _Connection(BaseHTTPRequestHandler):
                 return refusal(RefusalError(500, "the viewer failed; its terminal says why"))
 
     def _send(self, answer: Answer) -> None:
+        self.request_version = "HTTP/1.1"  # of an older one there would be no headers
         self.send_response_only(answer.status)
         length = {"Content-Type": answer.kind, "Content-Length": str(len(answer.body))}
         for name, value in {**HEADERS, **length, "Connection": "close", **answer.headers}.items():

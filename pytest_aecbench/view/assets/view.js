@@ -50,6 +50,7 @@
   }
   const section = (id, text, ...nodes) => el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, text), nodes);
   function fail(error) {
+    navigation([]);
     if (error.status !== 401) { plain(section("problem", "Not available", el("p", { class: "note warn" }, error.message), el("p", {}, el("a", { href: "/" }, "All experiments")))); return; }
     title("aec-bench");
     plain(section("token", "This page needs the viewer's token", el("p", {}, "The viewer shows answers and outputs of trials, so it tells them only to the user who started it."),

@@ -76,7 +76,14 @@ def test_an_offset_that_is_not_a_number_is_refused(project: Project, offset: str
         *("%2e%2e/%2e%2e/%2e%2e/secret.txt", "..%2f..%2f..%2fsecret.txt", "%2e./secret.txt"),
         *("%252e%252e%252f%252e%252e%252fsecret.txt", "..%5c..%5csecret.txt", "..\\secret.txt"),
         *("workspace%2foutput.jsonl", "workspace//output.jsonl", "workspace/", "", "/"),
-        *("workspace/output.jsonl%00", "%00", "workspace/output.jsonl/x", "%zz", "%", "%c0%ae%c0%ae"),
+        *(
+            "workspace/output.jsonl%00",
+            "%00",
+            "workspace/output.jsonl/x",
+            "%zz",
+            "%",
+            "%c0%ae%c0%ae",
+        ),
         *("/etc/passwd", "%2fetc%2fpasswd", "~root", "a" * 300, "a/" * 2000 + "a"),
     ],
 )

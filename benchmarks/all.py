@@ -22,6 +22,7 @@ def main() -> None:
         "generation",
         "scrubbing",
         "html_report",
+        "view",
     ]
     if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
         names.append("docker_trials")

@@ -172,9 +172,9 @@ def test_a_directory_that_becomes_a_link_during_the_read_leads_nowhere(tmp_path:
     def swap() -> None:
         while not over.is_set():
             for source, target in (("jobs/a/b", "kept"), ("link", "jobs/a/b")):
-                os.rename(tmp_path / source, tmp_path / target)
+                (tmp_path / source).rename(tmp_path / target)
             for source, target in (("jobs/a/b", "link"), ("kept", "jobs/a/b")):
-                os.rename(tmp_path / source, tmp_path / target)
+                (tmp_path / source).rename(tmp_path / target)
 
     swapper = threading.Thread(target=swap)
     swapper.start()

@@ -658,7 +658,7 @@
     rows = Array.from({ length: data.n }, (_, index) => index);
     // A column that says the same of every trial says nothing.
     const dull = { attempt: 1, warnings: 0, usd: null, tokens_out: null, turns: null };
-    COLUMNS = ALL_COLUMNS.filter(([name]) => !(name in dull) || byName(name).some((found) => found !== dull[name]));
+    COLUMNS = ALL_COLUMNS.filter(([name]) => !(name in dull) || byName(name)?.some((found) => found !== dull[name]));
     $("trials-app").replaceChildren();
     table = data.n ? new Trials($("trials-app")) : null;
     linkMatrix();

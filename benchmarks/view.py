@@ -48,16 +48,19 @@ class Server:
         self.base, _, self.token = address.partition("/#token=")
 
     def ask(self, path: str) -> Any:
+        """Return what the viewer answers."""
         headers = {"Authorization": f"Bearer {self.token}"}
         request = urllib.request.Request(f"{self.base}{path}", headers=headers)
         with urllib.request.urlopen(request, timeout=300) as answer:
             return json.load(answer)
 
     def cpu_sec(self) -> float:
+        """Return the CPU time that the viewer has taken so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_mb(self) -> float:
+        """Return the most memory that the viewer has had."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1000
 

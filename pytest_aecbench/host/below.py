@@ -1,6 +1,6 @@
 """Files below a directory that is not to be trusted: no link on the way to them is followed.
 
-Each part of a path is opened relative to the one before, so that nobody can replace a directory by
+Each part of a path is opened relative to the one before, so that no directory can be replaced by
 a link between a check and its use.
 """
 

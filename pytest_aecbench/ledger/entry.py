@@ -1,8 +1,8 @@
 """The figures of a record, for lists and reports: a record without its texts and files.
 
 An entry has the attributes of a ``TrialRecord`` that reports use, under the same names, so that a
-function of records takes entries too. Parts that many records share are kept once. What only pages
-show (messages, parts of rewards, phases, warnings) is kept apart, and left empty unless asked for.
+function of records takes entries too. Parts that many records share are kept once. Texts and
+times that only pages show are kept apart, and an entry has them only if they were asked for.
 """
 
 from __future__ import annotations

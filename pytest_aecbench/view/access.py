@@ -1,4 +1,4 @@
-"""Who may ask the viewer: hosts, origins, methods and the token; and the headers of every answer.
+"""Access to the viewer: hosts, origins, methods and the token; and the headers of every answer.
 
 Loopback is reached by other users of the machine, by containers on its network, and by any web page
 that a browser has open. So a request must name a host that is ours (against DNS rebinding), must

@@ -205,7 +205,7 @@ def _encoded(data: object) -> bytes:
 
 
 def _compressed(answer: Answer, headers: Message) -> Answer:
-    """Return a long answer in fewer bytes, for those who look from afar through a tunnel."""
+    """Return a long answer in fewer bytes, because it may go through a tunnel."""
     if len(answer.body) < _MAX_COMPRESSED or "gzip" not in headers.get("Accept-Encoding", ""):
         return answer
     gzip = zlib.compressobj(1, zlib.DEFLATED, 31)

@@ -1,4 +1,4 @@
-"""What the viewer's pages are made of: experiments, figures, trials, trajectories and files.
+"""The contents of the viewer's pages: experiments, figures, trials, trajectories and files.
 
 Each method returns JSON-like data whose texts are as a page shows them. Figures come from
 ``reports``; nothing is computed here.

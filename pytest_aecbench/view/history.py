@@ -26,7 +26,7 @@ _DRAWN = 12
 
 
 class _Point(NamedTuple):
-    """What an experiment says of a dataset."""
+    """The agents' rows of an experiment on a dataset."""
 
     experiment_id: str
     started_at: datetime

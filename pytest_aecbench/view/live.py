@@ -112,9 +112,10 @@ def runs_of(
 
 def trials_done(entries: Iterable[Entry]) -> dict[str, int]:
     """Return how many trials have a record, by run; attempts at the same trial count once."""
-    keys: dict[str, set[str]] = defaultdict(set)
+    # Two tasks with the same contents have trials with the same keys.
+    keys: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for entry in entries:
-        keys[entry.run_id].add(entry.trial_key)
+        keys[entry.run_id].add((entry.task.task_id, entry.trial_key))
     return {run_id: len(found) for run_id, found in keys.items()}
 
 

@@ -33,7 +33,7 @@ class Server(ThreadingHTTPServer):
     """Serves until it is shut down.
 
     A connection that has not sent its request within ten seconds is closed. When there are too many
-    connections, the oldest of those makes room for the new one, so that idle ones keep nobody out.
+    connections, the oldest of those makes room for the new one, so that idle ones do not matter.
     """
 
     daemon_threads = True
@@ -105,7 +105,7 @@ class Server(ThreadingHTTPServer):
                 _hang_up(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that go away."""
+        """Ignore clients that go away."""
 
 
 def _hang_up(request: socket.socket) -> None:
@@ -190,4 +190,4 @@ class _Connection(BaseHTTPRequestHandler):
         self._send(refusal(RefusalError(int(code), "this is not a request that can be answered")))
 
     def log_message(self, *arguments: Any) -> None:
-        """Keep no log: addresses of trials are nobody else's business."""
+        """Keep no log, because addresses name trials."""

@@ -1,8 +1,7 @@
-"""``aec-bench view``: one line with the address, one viewer for a ledger, and no token elsewhere."""
+"""``aec-bench view``: one line with the address, one viewer per ledger, no token elsewhere."""
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -58,7 +57,7 @@ def test_a_viewer_says_its_address_is_found_again_and_ends_at_ctrl_c(
     readable = [
         path
         for path in project.rglob("*")
-        if path.is_file() and os.stat(path).st_mode & 0o077 and token in path.read_text("latin-1")
+        if path.is_file() and path.stat().st_mode & 0o077 and token in path.read_text("latin-1")
     ]
     assert readable == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hmac
 import resource
 import socket
 import threading
@@ -125,13 +126,13 @@ def test_tokens_are_compared_in_constant_time(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[bytes] = []
-    real = access.hmac.compare_digest
+    real = hmac.compare_digest
 
     def compare(given: bytes, wanted: bytes) -> bool:
         compared.append(given)
         return real(given, wanted)
 
-    monkeypatch.setattr(access.hmac, "compare_digest", compare)
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     for given in ("Bearer a", "Bearer", f"Basic {client.viewer.lease.token}"):
         client.ask(DATA, Authorization=given)
     assert compared == [b"a", b"", client.viewer.lease.token.encode()]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.ledger.checks import CheckSummary
     from pytest_aecbench.ledger.entry import Recorded
+    from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.reports.gates import Verdict
     from pytest_aecbench.reports.leaderboard import Counted, Leaderboard
@@ -45,7 +46,7 @@ class Evidence:
     problems: Sequence[str] = ()
 
 
-def _no_evidence(record: Recorded) -> Evidence:
+def _no_evidence(record: TrialRecord) -> Evidence:
     return Evidence()
 
 
@@ -58,7 +59,8 @@ class Source:
     """The records of some experiments, and what else is known of them.
 
     ``holdout`` shows held-out tasks, which otherwise are only counted. ``scrub`` removes secrets
-    from JSON-like data. What ``is_served`` is not a file that could be published.
+    from JSON-like data. A source that ``is_served``
+    does not become a file.
     """
 
     records: Sequence[Recorded]
@@ -70,7 +72,7 @@ class Source:
     verdict: Verdict | None = None
     not_run: int = 0
     tasks_root: str = "tasks"
-    evidence: Callable[[Recorded], Evidence] = _no_evidence
+    evidence: Callable[[TrialRecord], Evidence] = _no_evidence
     checks: Callable[[str], CheckSummary | None] = _no_checks
     scrub: Callable[[Any], Any] = field(default=lambda data: data)
 

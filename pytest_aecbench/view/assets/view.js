@@ -4,7 +4,7 @@
    Markup comes from the server's own templates alone; foreign text in it is escaped there, and the
    page's policy lets no script of others run. Everything else enters as text. */
 (() => {
-  const STORED = "aec-token", RUNS_MS = 1000, IDLE_MS = 3000, HIDDEN_MS = 15000, SPARING = 5;
+  const STORED = "aec-token", RUNS_MS = 1000, IDLE_MS = 3000, HIDDEN_MS = 15000, SPARING = 1;
   const MAX_IMAGE = 10e6, MAX_SAVED = 64e6;
   const $ = (id) => document.getElementById(id);
   let app, el;

@@ -1,7 +1,9 @@
 """What a trivial trial costs on the local backend, against a bare shell loop that does the same.
 
 The loop starts one mount and pid namespace per task over an overlay of ``/``, runs solution and
-verifier in it and reads the reward: no pytest, no Python, no records. It needs root.
+verifier in it and reads the reward: no pytest, no Python, no records. It needs root. Trials whose
+verifier shares the agent's sandbox do the same as the loop; a verifier in a sandbox of its own, as
+is the default, needs two of them.
 """
 
 from __future__ import annotations
@@ -52,21 +54,23 @@ def main() -> None:
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         raise SystemExit("local trials: the floor needs root; run this as root")
-    floors, costs = [], []
-    for _ in range(arguments.rounds):
-        with tempfile.TemporaryDirectory() as name:
-            root = Path(name)
-            write_tasks(root, arguments.trials)
-            floors.append(_measured(["bash", "-c", LOOP, "loop", name], root))
-            argv = [sys.executable, "-m", "pytest", "-qq", "tasks", "--aec-local-mode=namespaces"]
-            costs.append(_measured(argv, root))
-    for number, what in enumerate(("wall", "CPU")):
-        floor, cost = (min(one[number] for one in many) for many in (floors, costs))
-        each, bare = cost / arguments.trials * 1000, floor / arguments.trials * 1000
-        print(
-            f"local trials, {what} time: {each:.0f} ms each, bare loop {bare:.0f} ms each, "
-            f"ratio {cost / floor:.2f} ({arguments.trials} trials, best of {arguments.rounds})"
-        )
+    for mode in ("shared", "separate"):
+        floors, costs = [], []
+        for _ in range(arguments.rounds):
+            with tempfile.TemporaryDirectory() as name:
+                root = Path(name)
+                write_tasks(root, arguments.trials, mode)
+                floors.append(_measured(["bash", "-c", LOOP, "loop", name], root))
+                argv = [sys.executable, "-m", "pytest", "-qq", "tasks"]
+                costs.append(_measured([*argv, "--aec-local-mode=namespaces"], root))
+        for number, what in enumerate(("wall", "CPU")):
+            floor, cost = (min(one[number] for one in many) for many in (floors, costs))
+            each, bare = cost / arguments.trials * 1000, floor / arguments.trials * 1000
+            print(
+                f"local trials, {mode} verifier, {what} time: {each:.0f} ms each, bare loop "
+                f"{bare:.0f} ms each, ratio {cost / floor:.2f} ({arguments.trials} trials, best of "
+                f"{arguments.rounds})"
+            )
 
 
 def _measured(argv: list[str], directory: Path) -> tuple[float, float]:

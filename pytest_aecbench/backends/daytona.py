@@ -235,7 +235,7 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
     except DaytonaAuthenticationError as error:
         raise SettingsError(f"DAYTONA_API_KEY is refused; {one_line(error)}") from None
     except DaytonaForbiddenError as error:
-        raise SettingsError(f"DAYTONA_API_KEY: may not do this; {one_line(error)}") from None
+        raise SettingsError(f"DAYTONA_API_KEY may not do this; {one_line(error)}") from None
     except DaytonaRateLimitError as error:
         raise Busy(f"daytona: {what}: {one_line(error)}") from None
     except DaytonaNotFoundError as error:

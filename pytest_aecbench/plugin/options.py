@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pytest_aecbench.plugin.state import is_configured, is_worker, settings_of
 from pytest_aecbench.settings.table import TABLE
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Generator
 
     from pytest_aecbench.settings.table import Setting
 
@@ -38,6 +40,25 @@ def _form(row: Setting) -> dict[str, Any]:
     if row.bare is not None:
         return {"nargs": "?", "const": row.bare, "metavar": row.metavar}
     return {"metavar": row.metavar}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(
+    parser: pytest.Parser, args: list[str]
+) -> Generator[None, None, None]:
+    """Name the option that is probably meant by one that neither we nor a conftest.py have."""
+    yield
+    if not any(arg.startswith("--aec-") for arg in args):
+        return
+    _, unknown = parser.parse_known_and_unknown_args(args)
+    for arg in unknown:
+        name = arg.partition("=")[0]
+        if name.startswith("--aec-"):
+            from pytest_aecbench.text import nearest
+
+            near = nearest(name, (row.option for row in TABLE if row.option))
+            right = f"did you mean {near}?" if near else "see pytest --help"
+            raise pytest.UsageError(f"{name}: there is no such option; {right}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -101,6 +101,16 @@ def pytest_testnodedown(node: WorkerController) -> None:
     state_of(node.config).workers.discard(node)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionstart() -> Generator[None, None, None]:
+    """Say in one line that a limit of this process does not let xdist start its workers."""
+    try:
+        yield
+    except OSError as error:
+        _refuse_low_limit(error)
+        raise
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScheduling | None:
     """Deal trials in our own way, unless the user chose another."""
@@ -146,8 +156,12 @@ def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
     except OSError as error:
-        if (exhausted := exhausted_limit(error)) is None:
-            raise
+        _refuse_low_limit(error)
+        raise
+
+
+def _refuse_low_limit(error: OSError) -> None:
+    if (exhausted := exhausted_limit(error)) is not None:
         raise pytest.UsageError(f"the run cannot begin: {exhausted}") from None
 
 

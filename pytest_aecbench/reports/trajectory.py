@@ -117,7 +117,7 @@ def _call_lines(entry: Entry, style: Style) -> Iterator[str]:
         lines = [f"$ {head.removeprefix(_INDENT)}", *rest]
     else:
         arguments = {**arguments, **({"command": command} if command is not None else {})}
-        lines = [printable(entry.tool_name or "a tool without a name")]
+        lines = [*_text_lines(entry.tool_name or "a tool without a name", style, "")]
         for name, value in arguments.items():
             lines += _argument_lines(name, value, style)
         lines += _text_lines(entry.content, style, _INDENT)
@@ -186,4 +186,6 @@ def _shortened(lines: list[str], style: Style, indent: str) -> list[str]:
 
 
 def _painted(line: str, code: str, style: Style) -> str:
+    if style.max_lines is not None:
+        line = _clipped(line, style.width)
     return f"\x1b[{code}m{line}\x1b[0m" if style.colour and line else line

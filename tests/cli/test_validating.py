@@ -94,6 +94,7 @@ def test_people_get_the_hint_on_a_line_of_its_own(aec_bench: Run, root: Path) ->
     assert "1 failed" in ended.out.splitlines()[-1]
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("namespaces")
 def test_exploits_are_tried_when_asked_for(aec_bench: Run, root: Path) -> None:
     separate = '[verifier]\nenvironment_mode = "separate"\n'

@@ -885,3 +885,24 @@ def test_a_process_with_thousands_of_open_files_can_have_sandboxes(tmp_path: Pat
         held.callback(backend.teardown, handle=handle)
         request = BackendExecutionRequest("echo here", timeout_sec=60)
         assert backend.execute_trial(handle=handle, request=request).stdout == "here\n"
+
+
+@pytest.mark.needs("namespaces")
+def test_a_process_that_may_open_no_more_files_is_told_why_it_has_no_sandbox(
+    tmp_path: Path,
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    backend = LocalBackend("namespaces")
+    (tmp_path / "workspace").mkdir()
+    with ExitStack() as held:
+        held.callback(backend.close)
+        backend.preflight()
+        image = backend.build_environment(task_dir=tmp_path)
+        limit = max(int(one.name) for one in Path("/proc/self/fd").iterdir()) + 1
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        with suppress(OSError):  # fills what is left below the limit
+            while True:
+                held.callback(os.close, os.dup(0))
+        with pytest.raises(LaunchError, match=f"; ulimit -n is {limit}, which is too low; allow"):
+            backend.launch_trial(image_ref=image, workspace_dir=tmp_path / "workspace")

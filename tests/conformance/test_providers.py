@@ -32,6 +32,7 @@ from tests.conformance.providers import (
     opening,
     picture_of,
 )
+from tests.costs import at_night
 from tests.standins.models import KEY, RETRY_SEC, ModelServer, Tokens, Turn, Wish
 
 CLASSES = {
@@ -58,16 +59,18 @@ CLASSES = {
     "torn": errors.ConnectionFailed,
     "odd": errors.ConnectionFailed,
 }
+# One way to each of the vendors' protocols; the others differ in addresses and keys.
+BY_DAY = ("anthropic", "openai-chat", "openai-responses", "bedrock-token")
 # Not for ways that have no such thing: botocore reads a body whole, however slowly it comes, and
 # OpenAI answers with an error where the context ends in the middle of a reply.
 FAULTS = [
-    pytest.param(way, fault, id=f"{name}-{fault}")
+    (pytest.param if name in BY_DAY else at_night)(way, fault, id=f"{name}-{fault}")
     for name, way in WAYS.items()
     for fault in CLASSES
     if (name, fault) != ("bedrock-credentials", "drip")
 ]
 STOPS = [
-    pytest.param(way, stop, expected, id=f"{name}-{stop}")
+    (pytest.param if name in BY_DAY else at_night)(way, stop, expected, id=f"{name}-{stop}")
     for name, way in WAYS.items()
     for stop, expected in {
         "length": "length",
@@ -78,7 +81,13 @@ STOPS = [
     if stop != "context" or way.provider in ("anthropic", "bedrock")
 ]
 
-every_way = pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
+every_way = pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, id=name) if name in BY_DAY else at_night(way, id=name)
+        for name, way in WAYS.items()
+    ],
+)
 
 
 def some_ways(*names: str) -> pytest.MarkDecorator:

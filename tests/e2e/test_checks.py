@@ -46,7 +46,8 @@ def test_tasks_are_sound_and_no_exploit_pays(tmp_path: Path, names: tuple[str, .
         assert {*summary.passed, *summary.skipped} == {*STANDARD, *EXPLOITS}
 
 
-@pytest.mark.parametrize("names", [SOME[:1], at_night(SOME)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("names", [SOME])
 def test_tasks_are_sound_by_rewriting_too(tmp_path: Path, names: tuple[str, ...]) -> None:
     found = check(tmp_path, names, "--aec-check", "--aec-local-mode=rewriting")
     assert skipped(found) <= {"offline"}

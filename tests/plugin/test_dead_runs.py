@@ -38,7 +38,9 @@ def test_the_next_run_ends_the_lease_of_a_killed_one(
     assert len(leases(run)) == 1
     run.run_again()
     assert leases(run) == []
-    assert "scored" not in run.validities()
+    validities = run.validities()
+    validities.remove("interrupted" if workers else "crashed")
+    assert set(validities) <= {"scored"}  # by the worker that was not blocked
 
 
 def test_ctrl_c_of_one_run_says_nothing_about_the_trials_of_another(project: Project) -> None:

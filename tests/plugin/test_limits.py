@@ -14,13 +14,23 @@ from pytest_aecbench.host.limits import exhausted_limit
 from tests.project import Project
 
 
-@pytest.mark.parametrize("limit", [16, 20, 24])
-def test_too_few_open_files_refuse_the_run_in_one_line(project: Project, limit: int) -> None:
-    project.task()
-    command = f'ulimit -n {limit}; exec "$0" -m pytest tasks'
-    result = subprocess.run(
-        ["bash", "-c", command, sys.executable], cwd=project.path, capture_output=True, text=True
+def run_with(project: Project, limit: int, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run the project's trials with so many open files allowed."""
+    command = f'ulimit -n {limit}; exec "$0" -m pytest tasks "$@"'
+    return subprocess.run(
+        ["bash", "-c", command, sys.executable, *options],
+        cwd=project.path,
+        capture_output=True,
+        text=True,
     )
+
+
+@pytest.mark.parametrize(("limit", "options"), [(16, []), (20, []), (24, []), (30, ["-n", "8"])])
+def test_too_few_open_files_refuse_the_run_in_one_line(
+    project: Project, limit: int, options: list[str]
+) -> None:
+    project.task()
+    result = run_with(project, limit, *options)
     assert "INTERNALERROR" not in result.stdout
     assert result.returncode == pytest.ExitCode.USAGE_ERROR
     expected = (

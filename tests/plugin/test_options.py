@@ -20,6 +20,8 @@ from tests.project import Project
         (["--aec-backend=lcal"], "--aec-backend: 'lcal' is not known; did you mean 'local'?"),
         (["--aec-backend=no.such.Thing"], "--aec-backend: 'no.such.Thing' cannot be imported;"),
         (["--aec-backend=os.path"], "--aec-backend: 'os.path' "),
+        (["--aec-agents=x"], "--aec-agents: there is no such option; did you mean --aec-agent?"),
+        (["--aec-xyzzy", "1"], "--aec-xyzzy: there is no such option; see pytest --help"),
         (["--aec-agent=orcle"], "--aec-agent: 'orcle' is not known; did you mean 'oracle'?"),
         (["--aec-agent=command:"], "--aec-agent: 'command:' has no command; use command:"),
         (["--aec-agent=!"], "--aec-agent: '!' does not name an agent; use HARNESS"),
@@ -36,6 +38,14 @@ def test_a_bad_option_is_one_line(project: Project, arguments: list[str], messag
     assert lines[0].startswith("ERROR: ")
     assert message in lines[0]
     assert project.records() == []
+
+
+def test_an_option_of_a_conftest_may_look_like_ours(project: Project) -> None:
+    project.task()
+    project.pytester.makeconftest(
+        'def pytest_addoption(parser):\n    parser.addoption("--aec-agents")\n'
+    )
+    project.run("--aec-agents=x").assert_outcomes(passed=1)
 
 
 def test_ini_keys_stand_in_for_options_and_options_win(project: Project) -> None:

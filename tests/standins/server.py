@@ -136,6 +136,8 @@ class Server:
         started = time.monotonic()
         try:
             return await self._answer(request, handler)
+        except ConnectionError:  # the client has left, which is nothing to print a traceback for
+            return web.Response()
         finally:
             self.spent_sec += time.monotonic() - started
 

@@ -34,6 +34,7 @@ from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
 from pytest_aecbench.host.homes import find_homes, keep, remove_tree
+from pytest_aecbench.host.limits import exhausted_limit
 from pytest_aecbench.host.repositories import repositories
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
@@ -189,7 +190,8 @@ class LocalBackend:
                 image.stage(layout, sandbox.rewrite)
                 undo.pop_all()
         except OSError as error:
-            raise LaunchError(f"local: no sandbox could be started; {error}") from None
+            reason = exhausted_limit(error) or error
+            raise LaunchError(f"local: no sandbox could be started; {reason}") from None
         with self._lock:
             self._running[layout.home.name] = _Running(sandbox, image, workspace_dir)
         return TrialHandle(self.name, layout.home.name)

@@ -19,10 +19,12 @@ def main() -> None:
         "makespan",
         "ledger",
         "model_turns",
+        "lambda_calls",
         "generation",
         "scrubbing",
         "html_report",
         "view",
+        "notebooks",
     ]
     if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
         names.append("docker_trials")

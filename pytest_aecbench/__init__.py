@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     )
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.ledger.store import Ledger
+    from pytest_aecbench.notebooks import records
+    from pytest_aecbench.reports.records import Records
     from pytest_aecbench.tasks.task import Task
     from pytest_aecbench.trials.reward import Reward
 
@@ -76,6 +78,8 @@ _HOMES = {
     "ledger.store": ("Ledger",),
     "cooperbench.patches": ("PatchTestResult", "run_patch_test"),
     "ledger.record": ("TrialRecord",),
+    "notebooks": ("records",),
+    "reports.records": ("Records",),
     "trials.reward": ("Reward",),
     "backends.sandbox": ("Sandbox",),
     "tasks.task": ("Task",),
@@ -101,6 +105,7 @@ __all__ = [
     "Limits",
     "PatchTestResult",
     "ProviderError",
+    "Records",
     "Reward",
     "RunResult",
     "Sandbox",
@@ -117,6 +122,7 @@ __all__ = [
     "VerifierError",
     "__version__",
     "evaluate",
+    "records",
     "run",
     "run_patch_test",
 ]

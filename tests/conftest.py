@@ -60,6 +60,7 @@ def _runs(*argv: str) -> bool:
 
 
 AVAILABLE: dict[str, Callable[[], bool]] = {
+    "arrow": lambda: find_spec("pyarrow") is not None,
     "browser": lambda: find_spec("playwright") is not None and shutil.which("chromium") is not None,
     "bubblewrap": lambda: shutil.which("bwrap") is not None,
     "buildx": lambda: _runs("docker", "buildx", "version"),
@@ -74,6 +75,7 @@ AVAILABLE: dict[str, Callable[[], bool]] = {
     "machines": lambda: (
         os.geteuid() == 0 and _runs("unshare", "--pid", "--fork", "--mount-proc", "true")
     ),
+    "pandas": lambda: find_spec("pandas") is not None,
     "npm": lambda: _runs("npm", "--version"),
 }
 

@@ -109,7 +109,8 @@ class AgentResult:
     ``end`` says in one word how it ended, such as ``submitted`` or ``turn_limit``. ``calls`` are
     those to a model, of which ``cached_calls`` were answered from the cache and cost nothing.
     ``waited_sec`` was spent on the provider's limits. ``prompt_version`` names the way in which
-    the task was presented, ``price_source`` the table that ``cost_usd`` comes from.
+    the task was presented, ``price_source`` the table that ``cost_usd`` comes from. ``plan`` is
+    that of an agent that makes one before it begins, and ``warnings`` are for the record.
     """
 
     status: AgentStatus = "completed"
@@ -126,6 +127,8 @@ class AgentResult:
     waited_sec: float | None = None
     prompt_version: str | None = None
     price_source: str | None = None
+    plan: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def metered(cls, meter: Meter, **fields: Any) -> AgentResult:
@@ -160,7 +163,9 @@ class Agent(Protocol):
     infrastructure broke: the trial is an error and not scored.
 
     An agent that works in the sandbox by itself may have two more members: ``installation``, an
-    ``Installation`` to add to the task's image or None, and ``network``, a ``Network``.
+    ``Installation`` to add to the task's image or None, and ``network``, a ``Network``. One that a
+    task has a file for may have ``check_task(task, prices)``, which raises a ``UserError`` before
+    the run for a task that it cannot work on.
     """
 
     def run(self, task: Task, sandbox: Sandbox, limits: AgentLimits) -> AgentResult:
@@ -173,6 +178,7 @@ MAX_WAIT_SEC = 600.0
 # The agents that call a model, and the parameters of theirs that AGENT_… variables override.
 MODEL_AGENTS: dict[str, tuple[str, ...]] = {
     "direct": ("max_tokens",),
+    "lambda-rlm": ("max_tokens",),
     "tool_loop": ("command_timeout", "max_tokens", "max_turns"),
 }
 
@@ -182,6 +188,7 @@ AGENTS: dict[str, tuple[str, str | None]] = {
     "codex": ("pytest_aecbench.agents.recipes.codex.CodexAgent", None),
     "command": ("pytest_aecbench.agents.command.CommandAgent", None),
     "direct": ("pytest_aecbench.agents.direct.DirectAgent", None),
+    "lambda-rlm": ("pytest_aecbench.agents.lambda_rlm.agent.LambdaRlmAgent", None),
     "mini-swe-agent": ("pytest_aecbench.agents.recipes.mini_swe_agent.MiniSweAgent", None),
     "nop": ("pytest_aecbench.agents.nop.NopAgent", None),
     "oracle": ("pytest_aecbench.agents.oracle.OracleAgent", None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.agents import AgentLimits, AgentResult, context_of
-from pytest_aecbench.agents.model_agent import ModelAgent, call_metadata
+from pytest_aecbench.agents.model_agent import ModelAgent, add_reply
 from pytest_aecbench.agents.parameters import DirectParameters
 from pytest_aecbench.agents.prompts import DIRECT_VERSION, direct_system, user_message
 from pytest_aecbench.agents.tools import write_text
@@ -43,15 +43,8 @@ class DirectAgent(ModelAgent[DirectParameters]):
             return self.result(caller, "context_length", turns=0, error=str(error))
         except Refused as error:
             return self.result(caller, "refusal", turns=0, error=str(error))
-        text = call.reply.message.text
-        trajectory.add(
-            "assistant",
-            text,
-            turn=1,
-            duration_ms=round(call.duration_sec * 1000),
-            metadata=call_metadata(call),
-        )
-        if text:
+        add_reply(trajectory, call, turn=1)
+        if text := call.reply.message.text:
             done = write_text(sandbox, str(task.output_path), text, _WRITE_SEC)
             if done.returncode != 0:
                 why = f"{task.output_path} could not be written: {done.stderr.strip()[-500:]}"

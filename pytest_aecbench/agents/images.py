@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import shlex
 import struct
-import time
 from typing import TYPE_CHECKING, Any
 
+from pytest_aecbench.agents.reading import UnreadableError, read_bytes
 from pytest_aecbench.providers import Image
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_aecbench.backends.sandbox import Sandbox
 
 __all__ = ["MAX_IMAGES", "BadImageError", "checked_image", "image_from_base64", "read_image"]
@@ -26,8 +23,6 @@ __all__ = ["MAX_IMAGES", "BadImageError", "checked_image", "image_from_base64", 
 MAX_BYTES = 3_750_000
 MAX_SIDE = 8_000
 MAX_IMAGES = 8
-# Backends keep 1 MiB of an output, and base64 makes it longer by a third.
-_PIECE = 700_000
 
 
 class BadImageError(Exception):
@@ -65,27 +60,11 @@ def read_image(sandbox: Sandbox, path: str, timeout_sec: float) -> Image:
     """Return the image in a file of the sandbox, or raise BadImageError."""
     if not isinstance(path, str) or not path.strip() or not path.isprintable():
         raise BadImageError("image_path: not the path of a file")
-    file = shlex.quote(path if path.startswith("/") else f"./{path}")
-    content = b"".join(_pieces(sandbox, path, file, timeout_sec))
+    try:
+        content = read_bytes(sandbox, path, timeout_sec, MAX_BYTES)
+    except UnreadableError as error:
+        raise BadImageError(str(error)) from None
     return checked_image(content, path)
-
-
-def _pieces(sandbox: Sandbox, path: str, file: str, timeout_sec: float) -> Iterator[bytes]:
-    deadline = time.monotonic() + timeout_sec
-    for number in range(MAX_BYTES // _PIECE + 1):
-        left_sec = max(0.1, deadline - time.monotonic())
-        command = f"[ -f {file} ] && dd if={file} bs={_PIECE} skip={number} count=1 2>/dev/null"
-        done = sandbox.execute(f"set -o pipefail; ({command}) | base64", timeout_sec=left_sec)
-        if done.returncode != 0:
-            raise BadImageError(f"{path}: cannot be read as a file")
-        try:
-            piece = base64.b64decode("".join(done.stdout.split()), validate=True)
-        except (binascii.Error, ValueError):
-            raise BadImageError(f"{path}: cannot be read as a file") from None
-        yield piece
-        if len(piece) < _PIECE:
-            return
-    raise BadImageError(f"{path}: larger than {MAX_BYTES} bytes")
 
 
 def _media_type(content: bytes) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from pytest_aecbench.agents import AgentLimits, AgentResult, AgentStatus, context_of
 from pytest_aecbench.agents.parameters import DirectParameters, read_parameters
 from pytest_aecbench.agents.spec import SCRIPTED, script_digest
+from pytest_aecbench.agents.spending import check_priced
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.providers import ModelRequest
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_aecbench.agents.spec import AgentSpec
+    from pytest_aecbench.agents.trajectory import Entry, Trajectory
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.providers import Message, ToolSpec
     from pytest_aecbench.providers.calls import Call
     from pytest_aecbench.providers.prices import Price
 
-__all__ = ["DEFAULT_MAX_TOKENS", "ModelAgent"]
+__all__ = ["DEFAULT_MAX_TOKENS", "ModelAgent", "add_reply"]
 
 DEFAULT_MAX_TOKENS = 16384
 
@@ -36,10 +38,14 @@ _ParametersT = TypeVar("_ParametersT", bound=DirectParameters)
 _STATUS: dict[str, AgentStatus] = {
     "submitted": "completed",
     "replied": "completed",
+    "written": "completed",
+    "incomplete": "failed",
     "length": "limit_reached",
     "turn_limit": "limit_reached",
     "token_budget": "limit_reached",
     "cost_limit": "limit_reached",
+    "call_limit": "limit_reached",
+    "billable_input": "limit_reached",
     "context_length": "limit_reached",
     "deadline": "timed_out",
     "refusal": "failed",
@@ -86,12 +92,8 @@ class ModelAgent(Generic[_ParametersT]):
     def check_model(self, route: Route, prices: Mapping[str, Price]) -> None:
         """Raise SettingsError for a model that cannot be called, or not within a cost limit."""
         check_route(route, self.spec.name)
-        if self.parameters.max_cost_usd is not None and find_price(route, prices) is None:
-            raise SettingsError(
-                f"{self.spec.name}: parameters.max_cost_usd: the price of {route.model!r} is "
-                "not known; add it under [prices] in aec-bench.toml, or "
-                "pip install 'pytest-aecbench[prices]'"
-            )
+        if self.parameters.max_cost_usd is not None:
+            check_priced(route, prices, f"{self.spec.name}: parameters.max_cost_usd")
 
     def caller(
         self,
@@ -135,7 +137,7 @@ class ModelAgent(Generic[_ParametersT]):
         )
 
     def result(
-        self, caller: Caller, end: str, *, turns: int, error: str | None = None
+        self, caller: Caller, end: str, *, turns: int, error: str | None = None, **more: Any
     ) -> AgentResult:
         """Return how the agent ended, with what it used."""
         return AgentResult.metered(
@@ -145,10 +147,22 @@ class ModelAgent(Generic[_ParametersT]):
             end=end,
             turns=turns,
             prompt_version=self.prompt_version,
+            **more,
         )
 
 
-def call_metadata(call: Call) -> dict[str, Any]:
+def add_reply(trajectory: Trajectory, call: Call, turn: int, **more: Any) -> Entry:
+    """Write the reply of a call into the trajectory; ``more`` is further metadata."""
+    return trajectory.add(
+        "assistant",
+        call.reply.message.text,
+        turn=turn,
+        duration_ms=round(call.duration_sec * 1000),
+        metadata={**_metadata(call), **more},
+    )
+
+
+def _metadata(call: Call) -> dict[str, Any]:
     """Return what a trajectory says of a call to a model."""
     reply, usage = call.reply, call.reply.usage
     about = {

@@ -27,6 +27,7 @@ __all__ = [
     "AdvisorParameters",
     "CommandParameters",
     "DirectParameters",
+    "LambdaRlmParameters",
     "RecipeParameters",
     "ToolLoopParameters",
     "TurnedRecipeParameters",
@@ -116,6 +117,13 @@ class ToolLoopParameters(DirectParameters):
         Field(strict=False, description="a list of tables with 'command' or 'url'"),
         AfterValidator(distinct_names),
     ] = ()
+
+
+class LambdaRlmParameters(DirectParameters):
+    """The parameters of ``lambda-rlm``; its texts differ from call to call, so none is kept."""
+
+    token_budget: _Count = None
+    cache_prompt: Annotated[bool, Field(description="true or false")] = False
 
 
 class _ProgramParameters(_Parameters):

@@ -19,6 +19,7 @@ __all__ = [
     "TOOL_LOOP_VERSION",
     "direct_system",
     "last_turns",
+    "system_prompt",
     "tool_loop_system",
     "user_message",
 ]
@@ -52,12 +53,12 @@ CUT_CALL = "not run: your reply was cut at its maximum length; write less in one
 
 def tool_loop_system(spec: AgentSpec, task: Task) -> str:
     """Return the system prompt of the tool loop."""
-    return _joined(spec, task, _TOOL_LOOP)
+    return system_prompt(spec, task, _TOOL_LOOP)
 
 
 def direct_system(spec: AgentSpec, task: Task) -> str:
     """Return the system prompt of a single reply."""
-    return _joined(spec, task, _DIRECT)
+    return system_prompt(spec, task, _DIRECT)
 
 
 def user_message(task: Task) -> str:
@@ -72,8 +73,8 @@ def last_turns(left: int) -> str:
     return f"You have {left} turns left: write the answer now."
 
 
-def _joined(spec: AgentSpec, task: Task, own: str) -> str:
-    """Join the agent's prompt, the harness's rules and the task's prompt, in this order."""
+def system_prompt(spec: AgentSpec, task: Task, own: str) -> str:
+    """Return the agent's prompt, the harness's rules and the task's prompt, in this order."""
     rules = own.format(workdir=task.workdir, output=task.output_path)
     parts = (spec.system_prompt, rules, task.system_prompt)
     return "\n\n".join(part.strip() for part in parts if part and part.strip())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.agents import AgentLimits, AgentResult, context_of
 from pytest_aecbench.agents.advisor import Advisor
 from pytest_aecbench.agents.mcp import check_servers, open_servers
-from pytest_aecbench.agents.model_agent import ModelAgent, call_metadata
+from pytest_aecbench.agents.model_agent import ModelAgent, add_reply
 from pytest_aecbench.agents.parameters import ToolLoopParameters
 from pytest_aecbench.agents.prompts import (
     CUT_CALL,
@@ -19,6 +19,7 @@ from pytest_aecbench.agents.prompts import (
     tool_loop_system,
     user_message,
 )
+from pytest_aecbench.agents.spending import Budgets, LimitReached, Spending, tightened
 from pytest_aecbench.agents.task_tools import TaskTool
 from pytest_aecbench.agents.tools import (
     SUBMIT,
@@ -146,13 +147,12 @@ class _Loop:
             return "deadline", f"timed out after {self.limits.timeout_sec:.0f} s of work"
 
     def _check_limits(self) -> None:
-        meter, limits = self.caller.meter, self.limits
         if self.turn >= self._max_turns:
             raise _Ended("turn_limit", f"used all of its {counted(self._max_turns, 'turn')}")
-        if limits.token_budget and meter.counted_tokens >= limits.token_budget:
-            raise _Ended("token_budget", f"used {meter.counted_tokens} tokens")
-        if limits.max_cost_usd and meter.counted_usd >= limits.max_cost_usd:
-            raise _Ended("cost_limit", f"cost {meter.counted_usd:.4f} USD")
+        try:
+            Spending(self.caller.meter, tightened(Budgets(), self.limits)).check()
+        except LimitReached as limit:
+            raise _Ended(limit.end, str(limit)) from None
 
     @property
     def _max_turns(self) -> int:
@@ -165,13 +165,7 @@ class _Loop:
             return
         reply = call.reply
         self.turn += 1
-        self.trajectory.add(
-            "assistant",
-            reply.message.text,
-            turn=self.turn,
-            duration_ms=round(call.duration_sec * 1000),
-            metadata=call_metadata(call),
-        )
+        add_reply(self.trajectory, call, self.turn)
         self.messages.append(reply.message)
         if reply.stop == "context":
             raise _Ended("context_length", "the model's context is full")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import threading
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from types import NoneType
@@ -104,7 +105,7 @@ class Trajectory:
     """Collects the entries of one attempt; without a directory they are only followed.
 
     ``tools`` are those that the agent has. ``follow`` gets each entry as soon as it is there,
-    already without secrets.
+    already without secrets. Threads may add entries at once.
     """
 
     def __init__(
@@ -119,17 +120,19 @@ class Trajectory:
         self._follow = follow
         self._steps = 0
         self._file: IO[str] | None = None
+        self._lock = threading.Lock()
 
     def add(self, role: Role, content: str = "", **fields: Any) -> Entry:
         """Write an entry; return it as it was written."""
-        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        self._steps += 1
-        entry = self._clean(Entry(role, content, step=self._steps, timestamp=now, **fields))
-        if self.directory is not None:
-            self._write(self.directory, entry)
-        if self._follow is not None:
-            self._follow(entry)
-        return entry
+        with self._lock:
+            now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+            self._steps += 1
+            entry = self._clean(Entry(role, content, step=self._steps, timestamp=now, **fields))
+            if self.directory is not None:
+                self._write(self.directory, entry)
+            if self._follow is not None:
+                self._follow(entry)
+            return entry
 
     @property
     def has_entries(self) -> bool:

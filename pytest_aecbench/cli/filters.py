@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pytest_aecbench.cli.console import check_choices, print_problem, project_settings
+from pytest_aecbench.cli.console import print_problem, project_settings
 from pytest_aecbench.cli.groups import option, option_group
-from pytest_aecbench.ledger.query import OUTCOMES, Query, parse_since
+from pytest_aecbench.ledger.query import Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.reports.records import Records
 
 __all__ = ["Filters", "with_filters"]
 
@@ -41,31 +42,28 @@ class Filters:
     @classmethod
     def parse(cls, values: Mapping[str, str | None]) -> Filters:
         """Check the options' values; None selects all records."""
-        experiment, since, outcome = (values.get(key) for key in ("experiment", "since", "outcome"))
-        check_choices([outcome] if outcome else (), OUTCOMES, "--outcome")
-        others = {key: values.get(key) for key in ("agent", "task", "domain", "dataset")}
-        begun = parse_since(since, "--since") if since else None
-        return cls(experiment, Query(**others, outcome=outcome, since=begun))
+        return cls(values.get("experiment"), Query.parse(values, "--{}".format))
 
-    def entries(self, where: str = "--experiment") -> list[Entry]:
-        """Return the figures of the selected records; print the files that contain none.
+    def found(self, where: str = "--experiment") -> Records:
+        """Return the selected records; print the files that contain none.
 
         ``where`` names the experiment in an error.
         """
-        from pytest_aecbench.ledger.index import open_index
-        from pytest_aecbench.settings.resolve import find_experiment
+        from pytest_aecbench.notebooks import find_records
 
         root = project_settings().ledger_root
-        chosen = find_experiment(root, self.experiment, where) if self.experiment else None
-        with open_index(root) as index:
-            found = index.load(chosen)
+        found = find_records(root, self.experiment, self.query, where)
         gc.freeze()  # they stay as long as the command, so the collector need not look at them
         for problem in found.problems:
             print_problem(f"{problem}; skipped")
-        return self.query.select(found.entries)
+        return found
+
+    def entries(self, where: str = "--experiment") -> list[Entry]:
+        """Return the figures of the selected records; for the rest as ``found``."""
+        return self.found(where).entries
 
     def records(self, where: str = "--experiment") -> Iterator[TrialRecord]:
-        """Yield the selected records whole, one at a time; for the rest as ``entries``."""
+        """Yield the selected records whole, one at a time; for the rest as ``found``."""
         from pytest_aecbench.ledger.store import LedgerProblem, read_record
 
         root = project_settings().ledger_root

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +19,7 @@ from pytest_aecbench.cli.console import (
 from pytest_aecbench.cli.filters import Filters, with_filters
 from pytest_aecbench.cli.trajectory import print_trajectory
 from pytest_aecbench.errors import LedgerError, SettingsError
-from pytest_aecbench.host.files import shown_path
+from pytest_aecbench.host.files import output_file, shown_path
 from pytest_aecbench.text import printable
 
 if TYPE_CHECKING:
@@ -33,48 +32,8 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Experiments and the records of their trials.", no_args_is_help=True)
 
-_FORMATS = ("csv", "jsonl")
+_FORMATS = ("csv", "jsonl", "parquet")
 _KEY_WIDTH = 36
-_COLUMNS = (
-    "experiment_id",
-    "trial_id",
-    "trial_key",
-    "run_id",
-    "task_id",
-    "task_digest",
-    "domain",
-    "difficulty",
-    "visibility",
-    "dataset",
-    "dataset_drifted",
-    "agent",
-    "harness",
-    "model",
-    "repetition",
-    "attempt",
-    "backend",
-    "outcome",
-    "validity",
-    "reward",
-    "threshold",
-    "passed",
-    "error_cause",
-    "agent_status",
-    "started_at",
-    "finished_at",
-    "duration_sec",
-    "tokens_in",
-    "tokens_out",
-    "tokens_cache_read",
-    "tokens_cache_write",
-    "tokens_reasoning",
-    "calls",
-    "cached_calls",
-    "usd",
-    "price_source",
-    "agent_end",
-    "turns",
-)
 
 
 @app.command("list")
@@ -219,68 +178,38 @@ def _flat(data: dict[str, object], prefix: str = "") -> Iterator[tuple[str, obje
 def export_records(
     filters: Filters,
     output_format: Annotated[
-        str, typer.Option("--format", help="jsonl (whole records) or csv (a row for each).")
+        str, typer.Option("--format", help="jsonl (whole records), csv or parquet (a row each).")
     ] = "jsonl",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file (default: the terminal).")
     ] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also a column for each part of the rewards.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
 ) -> None:
     """Write records for other programs, the oldest first.
 
     Example: aec-bench ledger export --experiment nightly --format csv -o nightly.csv
     """
+    from pytest_aecbench.reports.tables import write_csv
+
     check_choices([output_format], _FORMATS, "--format")
-    as_csv = output_format == "csv" and not as_json
-    if output is None:
-        _write(sys.stdout, filters, as_csv=as_csv)
-        return
-    try:
-        with output.open("w", encoding="utf-8", newline="") as text:
-            _write(text, filters, as_csv=as_csv)
-    except OSError as error:
-        raise SettingsError(f"{output}: cannot be written, {error.strerror}") from None
-
-
-def _write(file: IO[str], filters: Filters, *, as_csv: bool) -> None:
-    if as_csv:
-        writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(map(_csv_row, filters.entries()))
+    chosen = "jsonl" if as_json else output_format
+    if chosen == "jsonl":
+        if details:
+            raise SettingsError("--details: jsonl has them; use --format csv or parquet with it")
+        lines = (f"{record.model_dump_json()}\n" for record in filters.records())
+        if output is None:
+            sys.stdout.writelines(lines)
+        else:
+            with output_file(output) as file:
+                file.writelines(line.encode() for line in lines)
+    elif chosen == "parquet":
+        if output is None:
+            raise SettingsError("--format: parquet is not text; name a file with --output")
+        filters.found().to_parquet(output, details=details)
+    elif output is None:
+        write_csv(sys.stdout, filters.entries(), details=details)
     else:
-        file.writelines(f"{record.model_dump_json()}\n" for record in filters.records())
-
-
-def _csv_row(record: Entry) -> dict[str, object]:
-    from pytest_aecbench.ledger.query import outcome_of
-
-    task, agent, timing = record.task, record.agent, record.timing
-    evaluation, dataset = record.evaluation, record.dataset
-    return {
-        **{name: getattr(record, name) for name in ("experiment_id", "trial_id", "trial_key")},
-        **{name: getattr(record, name) for name in ("run_id", "repetition", "attempt")},
-        **record.cost._asdict(),
-        "task_id": task.task_id,
-        "task_digest": task.digest,
-        "domain": task.domain,
-        "difficulty": task.difficulty,
-        "visibility": task.visibility,
-        "dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
-        "dataset_drifted": dataset.drifted if dataset else None,
-        "agent": agent.name,
-        "harness": agent.harness,
-        "model": agent.model,
-        "backend": record.environment.backend,
-        "outcome": outcome_of(record),
-        "validity": evaluation.validity,
-        "reward": evaluation.reward,
-        "threshold": evaluation.threshold,
-        "passed": evaluation.passed,
-        "error_cause": evaluation.error.cause if evaluation.error else None,
-        "agent_status": record.agent_result.status if record.agent_result else None,
-        "agent_end": record.agent_result.end if record.agent_result else None,
-        "turns": record.agent_result.turns if record.agent_result else None,
-        "started_at": timing.started_at.isoformat(),
-        "finished_at": timing.finished_at.isoformat(),
-        "duration_sec": (timing.finished_at - timing.started_at).total_seconds(),
-    }
+        filters.found().to_csv(output, details=details)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from pytest_aecbench.errors import BackendError
+from pytest_aecbench.errors import BackendError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,7 @@ __all__ = [
     "copy_with_holes",
     "files_below",
     "open_regular",
+    "output_file",
     "read_regular",
     "read_text",
     "shared_directory",
@@ -134,6 +135,24 @@ def whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file where a user wants it, whole or not at all; a pipe or device is written to.
+
+    Raises:
+        SettingsError: it cannot be written.
+
+    """
+    try:
+        is_replaced = not path.exists() or path.is_file()
+        opened = whole(path.resolve(), durable=False) if is_replaced else path.open("wb")
+        with opened as file:
+            yield file
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingsError(f"{shown_path(path)}: cannot be written, {reason}") from None
 
 
 def copy_with_holes(reader: IO[bytes], writer: IO[bytes]) -> None:

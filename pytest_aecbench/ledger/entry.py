@@ -84,7 +84,13 @@ class EntryEvaluation(NamedTuple):
     threshold: float
     validity: str
     error: EntryFailure | None
-    details: Mapping[str, float] = {}
+    details_json: str
+
+    @property
+    def details(self) -> dict[str, float]:
+        """The verifier's named parts of the reward."""
+        found: dict[str, float] = json.loads(self.details_json)
+        return found
 
     @property
     def passed(self) -> bool | None:
@@ -208,6 +214,7 @@ class Packed(NamedTuple):
     """
 
     own: str
+    details: str
     task: str
     agent: str
     shared: str
@@ -231,6 +238,7 @@ def pack(record: TrialRecord) -> Packed:
             record.evaluates and [record.evaluates.experiment_id, record.evaluates.trial_id],
             *_COST(cost),
         ),
+        details=_encode(evaluation.details),
         task=_json(*_TASK(task)),
         agent=_json(*_AGENT(agent)),
         shared=_json(
@@ -250,7 +258,6 @@ def pack(record: TrialRecord) -> Packed:
         more=_json(
             shortened(evaluation.error.message, _MAX_MESSAGE) if evaluation.error else "",
             evaluation.error and evaluation.error.phase,
-            evaluation.details,
             record.environment.image,
             record.warnings,
             record.harness_version,
@@ -313,21 +320,22 @@ class Parts:
         self._text_of = text_of
         self._parts: dict[tuple[type, int], Any] = {}
         self._equal: dict[Any, Any] = {}
-        self._evaluations: dict[tuple[object, ...], EntryEvaluation] = {}
 
     def entry(
         self,
         experiment_id: str,
         trial_id: str,
         own: Sequence[Any],
+        details: str,
         task: int,
         agent: int,
         shared: int,
         more: Sequence[Any] | None = None,
     ) -> Entry:
-        """Make one entry; ``own`` and ``more`` are values of that JSON, others numbers of parts."""
+        """Make one entry; ``own`` and ``more`` are values of JSON, the others numbers of parts."""
         key, repetition, attempt, reward, started, finished, wait, turns, evaluated, *cost = own
         common = self._part(_Shared, shared, _Shared.of)
+        details = self._one(details)
         outcome = (
             None
             if common.status is None
@@ -345,7 +353,9 @@ class Parts:
             attempt,
             EntryEvaluated(*evaluated) if evaluated else None,
             common.environment,
-            self._evaluation(reward, common.threshold, common.validity, common.error),
+            self._one(
+                EntryEvaluation(reward, common.threshold, common.validity, common.error, details)
+            ),
             self._one(outcome),
             common.outputs,
             EntryTiming(started, finished, wait),
@@ -353,15 +363,6 @@ class Parts:
             common.completeness,
         )
         return entry if more is None else _filled(entry, *more)
-
-    def _evaluation(
-        self, reward: float | None, threshold: float, validity: str, error: EntryFailure | None
-    ) -> EntryEvaluation:
-        key = (reward, threshold, validity, error)
-        found = self._evaluations.get(key)
-        if found is None:
-            found = self._evaluations[key] = EntryEvaluation(*key)
-        return found
 
     def _part(
         self, kind: type[_Part], number: int, make: Callable[[Sequence[Any]], _Part]
@@ -381,7 +382,6 @@ def _filled(
     entry: Entry,
     message: str,
     phase: str | None,
-    details: Mapping[str, float],
     image: str | None,
     warnings: Sequence[str],
     harness_version: str,
@@ -392,7 +392,7 @@ def _filled(
     error = evaluation.error and evaluation.error._replace(message=message, phase=phase)
     return replace(
         entry,
-        evaluation=evaluation._replace(error=error, details=details),
+        evaluation=evaluation._replace(error=error),
         environment=entry.environment._replace(image=image),
         timing=EntryTiming(*timing[:3], *phases),
         warnings=tuple(warnings),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Changes", "Experiment", "Index", "Indexed", "open_index"]
 
 RECENT_EXPERIMENTS = 10
-_COLUMNS = "experiment, name, problem, own, task, agent, shared"
+_COLUMNS = "experiment, name, problem, own, details, task, agent, shared"
 _SELECT = f"SELECT {_COLUMNS}, NULL FROM records"  # noqa: S608  (only names)
 _SELECT_WHOLE = f"SELECT {_COLUMNS}, data FROM records LEFT JOIN more USING (experiment, name)"  # noqa: S608
 
@@ -243,13 +243,13 @@ class Index:
                 "SELECT data FROM parts WHERE id = ?", (number,)
             ).fetchone()[0]
         )
-        for experiment, name, problem, own, task, agent, shared, more in rows:
+        for experiment, name, problem, own, *rest, more in rows:
             if own is None:
                 path = self._ledger.root / experiment / name
                 found.problems.append(LedgerProblem(path, problem))
             else:
                 trial_id = name.removesuffix(".json")
-                values = json.loads(own), task, agent, shared, more and json.loads(more)
+                values = json.loads(own), *rest, more and json.loads(more)
                 found.entries.append(parts.entry(experiment, trial_id, *values))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["IndexFile", "index_path"]
 
 # Raise it when the tables, or what they hold of a record, change.
-_LAYOUT = 3
+_LAYOUT = 4
 _APPLICATION_ID = 0x0AECBE9C
 _BUSY_SEC = 5.0
 _TABLES = """
@@ -39,6 +39,7 @@ CREATE TABLE records (
     gone INTEGER NOT NULL DEFAULT 0,
     problem TEXT,
     own TEXT,
+    details TEXT,
     task INTEGER,
     agent INTEGER,
     shared INTEGER,

@@ -28,8 +28,8 @@ _BATCH = 100
 _SETTLED_NS = 2 * 10**9
 _Stamp = tuple[int, int]  # time of change in nanoseconds, and size
 _COLUMNS = (
-    *("experiment", "name", "seq", "mtime_ns", "size", "problem", "own", "task", "agent"),
-    *("shared", "task_id", "agent_name", "outcome", "started", "finished", "spent"),
+    *("experiment", "name", "seq", "mtime_ns", "size", "problem", "own", "details", "task"),
+    *("agent", "shared", "task_id", "agent_name", "outcome", "started", "finished", "spent"),
 )
 # Another process may have kept the same meanwhile, which is then not a change.
 _KEEP = f"""
@@ -38,7 +38,7 @@ ON CONFLICT DO UPDATE SET gone = 0, {", ".join(f"{name} = excluded.{name}" for n
 WHERE gone OR mtime_ns != excluded.mtime_ns OR size != excluded.size
 """  # noqa: S608  (only names)
 _FORGET = """
-UPDATE records SET gone = 1, seq = ?, problem = NULL, own = NULL, spent = NULL
+UPDATE records SET gone = 1, seq = ?, problem = NULL, own = NULL, details = NULL, spent = NULL
 WHERE experiment = ? AND name = ? AND NOT gone
 """
 
@@ -132,7 +132,7 @@ class _Writer:
                     values: tuple[Any, ...] = (None, *self._figures(one, packed))
                     texts.append((experiment, name, packed.more))
                 elif one.is_lasting and is_utf8(name):
-                    values = (one.reason, *(None,) * 10)
+                    values = (one.reason, *(None,) * 11)
                 else:
                     unkept.append(one)
                     continue
@@ -162,6 +162,7 @@ class _Writer:
         is_work = record.scored and record.evaluates is None
         return (
             packed.own,
+            packed.details,
             *map(self._number, (packed.task, packed.agent, packed.shared)),
             record.task.task_id,
             record.agent.name,

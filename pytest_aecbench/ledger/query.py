@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_aecbench.ledger.entry import Recorded, RecordedT
 
@@ -33,6 +33,24 @@ class Query:
     outcome: str | None = None
     dataset: str | None = None
     since: datetime | None = None
+
+    @classmethod
+    def parse(cls, values: Mapping[str, str | None], where: Callable[[str], str]) -> Query:
+        """Check conditions that a user wrote, by name; ``where`` tells what to call one.
+
+        Raises:
+            SettingsError: one is not valid.
+
+        """
+        outcome, since = values.get("outcome"), values.get("since")
+        if outcome and outcome not in OUTCOMES:
+            choices = ", ".join(map(repr, OUTCOMES))
+            raise SettingsError(
+                f"{where('outcome')}: {outcome!r} is not valid; use one of {choices}"
+            )
+        others = {key: values.get(key) for key in ("agent", "task", "domain", "dataset")}
+        begun = parse_since(since, where("since")) if since else None
+        return cls(**others, outcome=outcome or None, since=begun)
 
     def select(self, records: Iterable[RecordedT]) -> list[RecordedT]:
         """Return the records that are asked for, in the order in which they were started."""

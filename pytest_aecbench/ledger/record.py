@@ -224,6 +224,7 @@ class AgentOutcome(_Part):
     error: _Text | None = None
     end: str | None = None
     turns: _Count | None = None
+    plan: dict[str, Any] | None = None
 
 
 class Timing(_Part):

@@ -208,6 +208,7 @@ def aec_reward(
     from pytest_aecbench.trials import stages, verification
 
     aec_trial.agent_result = aec_execution
+    aec_trial.warnings.extend(aec_execution.warnings)
     if not aec_trial.settings.verify:
         with stages.attributed(aec_trial):
             away(stages.collect, aec_trial, aec_sandbox)

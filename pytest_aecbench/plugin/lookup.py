@@ -93,6 +93,9 @@ def preflight_agents(config: pytest.Config, trials: Sequence[str]) -> None:
                 checks.check_files(spec, Scrubber(settings.secrets()))
             if warning := checks.not_brought(spec, settings.root):
                 state_of(config).notes.append(warning)
+            if check_task := getattr(agent, "check_task", None):
+                for task in _tasks(config, own):
+                    check_task(task, settings.prices)
 
 
 def _tasks(config: pytest.Config, trials: Sequence[str]) -> Iterator[Task]:

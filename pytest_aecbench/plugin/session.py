@@ -103,7 +103,7 @@ def pytest_testnodedown(node: WorkerController) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionstart() -> Generator[None, None, None]:
-    """Say in one line that a limit of this process does not let xdist start its workers."""
+    """Name the limit of this process that does not let xdist start its workers."""
     try:
         yield
     except OSError as error:

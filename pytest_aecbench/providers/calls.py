@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -69,26 +70,34 @@ class Meter:
     cached_calls: int = 0
     waited_sec: float = 0.0
     counted_tokens: int = 0
+    counted_input: int = 0  # without what was read from the provider's cache
     counted_usd: float = 0.0
     unpriced: bool = False
     on_call: Callable[[Meter], object] | None = None  # told after each call
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, call: Call, tariff: Tariff | None) -> None:
-        """Add a call that was answered."""
+        """Add a call that was answered; threads may add theirs at once."""
+        with self._lock:
+            self._add(call, tariff)
+            if self.on_call is not None:
+                self.on_call(self)
+
+    def _add(self, call: Call, tariff: Tariff | None) -> None:
+        usage = call.reply.usage
         self.calls += 1
         self.waited_sec += call.waited_sec
-        self.counted_tokens += call.reply.usage.total
-        usd = tariff.cost(call.reply.usage) if tariff else None
+        self.counted_tokens += usage.total
+        self.counted_input += (usage.tokens_in or 0) + (usage.tokens_cache_write or 0)
+        usd = tariff.cost(usage) if tariff else None
         self.counted_usd += usd or 0.0
         self.price_source = tariff.source if tariff else self.price_source
         self.cached_calls += call.cached
         if not call.cached:
-            self.usage += call.reply.usage
+            self.usage += usage
             self.unpriced = self.unpriced or usd is None
         # One call of unknown price makes the sum unknown.
         self.cost_usd = None if self.unpriced else (self.cost_usd or 0.0) + (call.cost_usd or 0.0)
-        if self.on_call is not None:
-            self.on_call(self)
 
 
 class Caller:
@@ -139,40 +148,40 @@ class Caller:
         return Call(reply, 0.0, cached=True) if reply else None
 
     def _asked(self, request: ModelRequest) -> Call:
-        waited_before = self.clock.waited_sec
+        waits = _Waits(self.clock)
         failures: list[str] = []
         while True:
             try:
-                reply, duration_sec = self._attempt(request)
+                reply, duration_sec = self._attempt(request, waits)
                 break
             except _RETRIED as error:
                 failures.append(f"{type(error).__name__}: {error}")
-                self._await_retry(error, len(failures))
+                self._await_retry(error, len(failures), waits)
         if self._cache is not None:
             self._cache.put(self.model.route, request, reply)
         return Call(
             reply,
             self.tariff.cost(reply.usage) if self.tariff else None,
             duration_sec=duration_sec,
-            waited_sec=self.clock.waited_sec - waited_before,
+            waited_sec=waits.total_sec,
             failures=tuple(failures),
         )
 
-    def _attempt(self, request: ModelRequest) -> tuple[ModelReply, float]:
+    def _attempt(self, request: ModelRequest, waits: _Waits) -> tuple[ModelReply, float]:
         """Ask once; the time of an attempt that failed counts as waiting."""
         entered = time.monotonic()
         try:
             with self._budget.turn(self._patience_sec):
-                self.clock.waited_sec += time.monotonic() - entered
-                return self._timed(request)
+                waits.add(entered)
+                return self._timed(request, waits)
         except TimeoutError:
-            self.clock.waited_sec += time.monotonic() - entered
+            waits.add(entered)
             raise RateLimited(
                 f"{self.model.route.provider}: no turn within {self._max_wait_sec:g} s of waiting; "
                 "raise max_wait_sec or run fewer trials at once"
             ) from None
 
-    def _timed(self, request: ModelRequest) -> tuple[ModelReply, float]:
+    def _timed(self, request: ModelRequest, waits: _Waits) -> tuple[ModelReply, float]:
         left_sec = self.clock.left_sec
         if left_sec <= 0:
             raise DeadlineReached
@@ -184,14 +193,14 @@ class Caller:
             # One that never did is a provider that hangs, which is not the agent's fault.
             if self._has_answered and left_sec < _LONGEST_CALL_SEC:
                 raise DeadlineReached from None
-            self.clock.waited_sec += time.monotonic() - start
+            waits.add(start)
             raise
         except ProviderError:
-            self.clock.waited_sec += time.monotonic() - start
+            waits.add(start)
             raise
         return _encodable(asked), time.monotonic() - start
 
-    def _await_retry(self, error: ProviderError, failed: int) -> None:
+    def _await_retry(self, error: ProviderError, failed: int, waits: _Waits) -> None:
         """Wait until it makes sense to ask again, and let all others wait; or give up."""
         limited = isinstance(error, RateLimited)
         delay_sec = _delay(error, failed)
@@ -200,12 +209,27 @@ class Caller:
             raise error
         if limited or isinstance(error, Overloaded):
             self._budget.pause(delay_sec, fewer=failed == 1)
-        with self.clock.stopped():
+        entered = time.monotonic()
+        try:
             time.sleep(delay_sec)
+        finally:
+            waits.add(entered)
 
     @property
     def _patience_sec(self) -> float:
         return max(0.0, self._max_wait_sec - self.clock.waited_sec)
+
+
+@dataclass(slots=True)
+class _Waits:
+    """The waits of one call, which stop its agent's clock."""
+
+    clock: Clock
+    total_sec: float = 0.0
+
+    def add(self, start: float) -> None:
+        """Count the time since ``start``."""
+        self.total_sec += self.clock.wait(start)
 
 
 _T = TypeVar("_T")

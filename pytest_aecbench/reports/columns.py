@@ -1,28 +1,37 @@
-"""The columns of reports: one row for each, from which text, Markdown, CSV and JSON are made."""
+"""The columns of reports and exports: one row for each.
+
+Text, Markdown, CSV and JSON of reports are made from them, and every table of exported attempts.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
+from pytest_aecbench.ledger.query import outcome_of
 from pytest_aecbench.reports.paired import too_few_text
 from pytest_aecbench.text import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.reports.leaderboard import AgentPair
     from pytest_aecbench.reports.statistics import Interval
     from pytest_aecbench.reports.summary import AgentSummary, Group, Total
 
 __all__ = [
     "ERRORS_AS_ZEROS",
+    "EXPORTED",
     "FIGURES",
     "PAIRED",
     "SCORED",
     "TABLE",
     "USED",
     "Column",
+    "Exported",
+    "Kind",
     "bounds_text",
     "cells",
     "data",
@@ -201,4 +210,81 @@ USED: tuple[Column[AgentSummary], ...] = (
         lambda summary: duration_text(summary.duration_sec),
         data={"duration_sec": lambda summary: summary.duration_sec},
     ),
+)
+
+# How a library for tables keeps a column; a category is a text that many attempts share.
+Kind: TypeAlias = Literal["boolean", "category", "integer", "number", "text", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A column of exported attempts: its name, its kind, and an attempt's value, None if unknown.
+
+    A time is in whole microseconds since the epoch.
+    """
+
+    name: str
+    kind: Kind
+    value: Callable[[Entry], Any]
+
+
+def _part(part: str, name: str) -> Callable[[Entry], Any]:
+    """Return what reads an attribute of a part that an attempt may lack."""
+    read, read_from = attrgetter(part), attrgetter(name)
+
+    def value(entry: Entry) -> Any:
+        found = read(entry)
+        return None if found is None else read_from(found)
+
+    return value
+
+
+def _dataset_text(entry: Entry) -> str | None:
+    dataset = entry.dataset
+    return dataset and f"{dataset.name}@{dataset.version}"
+
+
+EXPORTED: tuple[Exported, ...] = (
+    Exported("experiment_id", "category", attrgetter("experiment_id")),
+    Exported("trial_id", "text", attrgetter("trial_id")),
+    Exported("trial_key", "text", attrgetter("trial_key")),
+    Exported("run_id", "category", attrgetter("run_id")),
+    Exported("task_id", "category", attrgetter("task.task_id")),
+    Exported("task_digest", "category", attrgetter("task.digest")),
+    Exported("domain", "category", attrgetter("task.domain")),
+    Exported("difficulty", "category", attrgetter("task.difficulty")),
+    Exported("visibility", "category", attrgetter("task.visibility")),
+    Exported("dataset", "category", _dataset_text),
+    Exported("dataset_drifted", "boolean", _part("dataset", "drifted")),
+    Exported("agent", "category", attrgetter("agent.name")),
+    Exported("harness", "category", attrgetter("agent.harness")),
+    Exported("model", "category", attrgetter("agent.model")),
+    Exported("repetition", "integer", attrgetter("repetition")),
+    Exported("attempt", "integer", attrgetter("attempt")),
+    Exported("backend", "category", attrgetter("environment.backend")),
+    Exported("outcome", "category", outcome_of),
+    Exported("validity", "category", attrgetter("evaluation.validity")),
+    Exported("reward", "number", attrgetter("evaluation.reward")),
+    Exported("threshold", "number", attrgetter("evaluation.threshold")),
+    Exported("passed", "boolean", attrgetter("evaluation.passed")),
+    Exported("error_cause", "category", _part("evaluation.error", "cause")),
+    Exported("agent_status", "category", _part("agent_result", "status")),
+    Exported("started_at", "time", attrgetter("timing.started")),
+    Exported("finished_at", "time", attrgetter("timing.finished")),
+    Exported(
+        "duration_sec",
+        "number",
+        lambda entry: (entry.timing.finished - entry.timing.started) / 10**6,
+    ),
+    Exported("tokens_in", "integer", attrgetter("cost.tokens_in")),
+    Exported("tokens_out", "integer", attrgetter("cost.tokens_out")),
+    Exported("tokens_cache_read", "integer", attrgetter("cost.tokens_cache_read")),
+    Exported("tokens_cache_write", "integer", attrgetter("cost.tokens_cache_write")),
+    Exported("tokens_reasoning", "integer", attrgetter("cost.tokens_reasoning")),
+    Exported("calls", "integer", attrgetter("cost.calls")),
+    Exported("cached_calls", "integer", attrgetter("cost.cached_calls")),
+    Exported("usd", "number", attrgetter("cost.usd")),
+    Exported("price_source", "category", attrgetter("cost.price_source")),
+    Exported("agent_end", "category", _part("agent_result", "end")),
+    Exported("turns", "integer", _part("agent_result", "turns")),
 )

@@ -263,6 +263,7 @@ def _agent_outcome(trial: Trial) -> AgentOutcome | None:
         error=result.error,
         end=result.end,
         turns=result.turns,
+        plan=None if result.plan is None else dict(result.plan),
     )
 
 

@@ -7,6 +7,7 @@ Each method returns JSON-like data whose texts are as a page shows them. Figures
 from __future__ import annotations
 
 import io
+import json
 import os
 import threading
 import time
@@ -248,7 +249,8 @@ class Content:
         error = evaluation.error
         if error is not None:
             error = error._replace(message=clean(error.message))
-        evaluation = evaluation._replace(error=error, details=clean(dict(evaluation.details)))
+        details = json.dumps(clean(evaluation.details))
+        evaluation = evaluation._replace(error=error, details_json=details)
         return replace(entry, evaluation=evaluation, warnings=tuple(clean([*entry.warnings])))
 
     def _record(self, experiment_id: str, trial_id: str) -> TrialRecord | LedgerProblem:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -190,6 +191,89 @@ def test_print_is_light_and_has_every_section_but_the_trials(opened: Open) -> No
         " one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.dataset.name)"
     )
     assert clipped == []
+
+
+def test_a_pdf_has_each_heading_once_and_nothing_beyond_its_edges(opened: Open) -> None:
+    from pypdf import PdfReader
+
+    page = opened().go()
+    titles = page.locator("#report h2").all_text_contents()
+    assert len(titles) == 11
+    reader = PdfReader(io.BytesIO(page.pdf(format="A4", tagged=True, outline=True)))
+    headings: list[str] = []
+    _collect(reader.outline, headings)
+    for title in titles:
+        assert headings.count(title) == 1, title
+    beyond: list[str] = []
+    for sheet in reader.pages:
+        width = float(sheet.mediabox.width)
+
+        def see(text: str, matrix: list[float], at: list[float], *_: object) -> None:
+            x = at[4] * matrix[0] + matrix[4]
+            if text.strip() and not 0 <= x <= width:  # noqa: B023  (called while it holds)
+                beyond.append(text)
+
+        sheet.extract_text(visitor_text=see)
+    assert beyond == []
+    text = "".join(sheet.extract_text() for sheet in reader.pages)
+    text = " ".join(text.split())
+    # Names of agents, headings of columns, and numbers that are not torn apart.
+    for words in ("claude-tool-loop", "local-command", "pass@1", "Holm's p", "spread", "6 of 6"):
+        assert words in text, words
+    assert "Trials are not printed" in text
+
+
+def _collect(outline: Iterable[Any], headings: list[str]) -> None:
+    for one in outline:
+        if isinstance(one, list):
+            _collect(one, headings)
+        else:
+            headings.append(one.title)
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_every_link_to_a_page_leads_to_its_heading(opened: Open, width: int) -> None:
+    page = opened(viewport={"width": width, "height": 900}).go()
+    names = [one.removeprefix("#") for one in page.locator("nav a").evaluate_all(HREFS)]
+    assert len(names) == 11
+    for name in [*names, *reversed(names)]:
+        page.locator(f"nav a[href='#{name}']").click()
+        page.evaluate(AT_TOP, name)
+
+
+HREFS = "(found) => found.map((one) => one.getAttribute('href'))"
+# Sections out of sight have estimated heights, until they are seen. The last ones cannot reach the
+# top. (The page's policy forbids to wait for a function, which would be evaluated in the page.)
+AT_TOP = """(name) => new Promise((done, fail) => {
+  let frames = 300;
+  const look = () => {
+    const top = document.getElementById(name).getBoundingClientRect().top;
+    const isEnd = scrollY + innerHeight >= document.documentElement.scrollHeight - 2;
+    if ((top >= 0 && top <= 80) || (isEnd && top >= 0 && top < innerHeight)) done();
+    else if (--frames) requestAnimationFrame(look);
+    else fail(new Error(`${name} is at ${top}`));
+  };
+  look();
+})"""
+
+
+def test_a_narrow_matrix_shows_agents_beside_tasks(opened: Open) -> None:
+    page = opened(viewport={"width": 360, "height": 800}).go("matrix")
+    region = page.locator(".scroll:has(> table.matrix)").bounding_box()
+    cell = page.locator("table.matrix tbody tr").first.locator("td.n").nth(3).bounding_box()
+    assert region
+    assert cell
+    assert cell["x"] + cell["width"] <= region["x"] + region["width"]
+
+
+def test_a_table_of_few_trials_takes_no_more_room_than_they_do(opened: Open) -> None:
+    page = opened().go(f"task={TASK.replace('/', '%2F')}&agent=codex")
+    box, table = (page.locator(one).bounding_box() for one in (".virtual", ".virtual table"))
+    assert box
+    assert table
+    assert box["height"] - table["height"] < 25  # the scroll bar
+    page.get_by_role("button", name="Clear").click()
+    page.locator(".virtual tbody tr").nth(30).wait_for(state="attached")
 
 
 def test_the_scheme_can_be_chosen(opened: Open) -> None:

@@ -103,3 +103,11 @@ def test_details_are_left_out_above_the_size(project: Path, aec_bench: Run) -> N
     out = aec_bench("report", "html", "nightly", "-o", "r.html", "--max-size", f"{limit}").out
     assert "30 attempts, details of " in out
     assert (project / "r.html").stat().st_size <= limit
+
+
+@pytest.mark.usefixtures("project")
+def test_a_device_is_written_to_and_not_replaced(aec_bench: Run) -> None:
+    Path("null").symlink_to("/dev/null")
+    assert aec_bench("report", "html", "nightly", "-o", "null").code == 0
+    assert Path("null").is_symlink()
+    assert Path("/dev/null").is_char_device()

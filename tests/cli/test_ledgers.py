@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+import pytest_aecbench
 from pytest_aecbench.ledger.record import TrialRecord
 from pytest_aecbench.ledger.store import Ledger
 from tests.cli.conftest import Run
@@ -104,6 +106,8 @@ def test_show_finds_a_trial_by_the_beginning_of_its_id(ledger: Ledger, aec_bench
         (["list", "--outcome", "bad"], "--outcome: 'bad' is not valid; use one of 'error'"),
         (["list", "--since", "soon"], "--since: 'soon' is not a time; use one such as"),
         (["export", "--format", "xml"], "--format: 'xml' is not valid; use one of 'csv', 'jsonl'"),
+        (["export", "--format", "parquet"], "--format: parquet is not text; name a file with"),
+        (["export", "--details"], "--details: jsonl has them; use --format csv or parquet with it"),
         (["export", "--experiment", "one", "-o", "no/such"], "no/such: cannot be written, No such"),
     ],
 )
@@ -141,6 +145,32 @@ def test_csv_has_a_row_per_attempt(aec_bench: Run) -> None:
     assert (first["trial_id"], first["reward"], first["passed"]) == (IDS[0], "1.0", "True")
     assert (second["outcome"], second["usd"], second["duration_sec"]) == ("failed", "0.5", "30.0")
     assert (third["reward"], third["error_cause"], third["dataset"]) == ("", "launch", "")
+
+
+@pytest.mark.needs("arrow")
+@pytest.mark.usefixtures("ledger")
+def test_parquet_is_that_of_python_and_details_are_on_demand(aec_bench: Run) -> None:
+    import pyarrow.parquet
+
+    assert aec_bench("ledger", "export", "--format", "parquet", "-o", "out.parquet").out == ""
+    found = pytest_aecbench.records()
+    assert pyarrow.parquet.read_table("out.parquet").equals(found.to_arrow(details=False))
+    aec_bench("ledger", "export", "--agent", "a", "--format", "parquet", "--details", "-o", "a")
+    assert pyarrow.parquet.read_table("a").equals(pytest_aecbench.records(agent="a").to_arrow())
+    aec_bench("ledger", "export", "--format", "csv", "--details", "-o", "out.csv")
+    found.to_csv("expected.csv")
+    assert Path("out.csv").read_bytes() == Path("expected.csv").read_bytes()
+
+
+@pytest.mark.parametrize("format_", ["csv", "jsonl"])
+@pytest.mark.usefixtures("ledger")
+def test_a_pipe_or_device_is_written_to_and_not_replaced(aec_bench: Run, format_: str) -> None:
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    aec_bench("ledger", "export", "--format", format_, "-o", "pipe")
+    assert IDS[0] in os.read(reader, 65536).decode()
+    os.close(reader)
+    assert Path("pipe").is_fifo()
 
 
 def test_control_characters_do_not_reach_the_terminal(ledger: Ledger, aec_bench: Run) -> None:

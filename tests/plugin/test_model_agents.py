@@ -90,6 +90,7 @@ def test_a_model_solves_a_task_with_tools(anyhow: Project) -> None:
         "error": None,
         "end": "submitted",
         "turns": 3,
+        "plan": None,
     }
     assert record["inputs"]["prompt_version"] == "tool_loop-1"
     cost = record["cost"]

@@ -28,6 +28,7 @@ NAMES = [
     "Limits",
     "PatchTestResult",
     "ProviderError",
+    "Records",
     "Reward",
     "RunResult",
     "Sandbox",
@@ -44,6 +45,7 @@ NAMES = [
     "VerifierError",
     "__version__",
     "evaluate",
+    "records",
     "run",
     "run_patch_test",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.host.files import shown_path, whole
+from pytest_aecbench.host.files import output_file, shown_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +24,10 @@ def write_page(path: Path, page: Page) -> str:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole(path, durable=False) as file:
-            file.write(page.text)
     except OSError as error:
         raise SettingsError(f"{shown_path(path)}: cannot be written, {error.strerror}") from None
+    with output_file(path) as file:
+        file.write(page.text)
     size = f"{len(page.text) / 1e6:.1f} MB"
     details = "no details"
     if page.detailed:

@@ -167,7 +167,7 @@
   /** Tell whether rows may move: not under the pointer, and not where somebody reads or types. */
   function isCalm() {
     if ($("report").hidden) return true;
-    const { table } = app.shown();
+    const table = app.table();
     if (!table) return true;
     const { scroller, form } = table, active = document.activeElement;
     return scroller.scrollTop === 0 && !scroller.matches(":hover") && !scroller.contains(active) && !form.contains(active) && getSelection().isCollapsed;

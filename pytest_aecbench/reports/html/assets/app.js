@@ -1,6 +1,6 @@
 "use strict";
 /* The page's own script: filters, the table of trials, pages of trials and tasks, keys.
-   It computes no statistics. Foreign text enters by textContent and text nodes alone. */
+   It computes no statistics. Foreign text enters as text alone. */
 (() => {
   const ALL_COLUMNS = [
     ["task", "w-task", "text"], ["agent", "w-agent", "text"], ["repetition", "w-tiny", "number", "rep."],
@@ -12,11 +12,11 @@
   let COLUMNS = ALL_COLUMNS;
   const CHOICES = ["agent", "outcome", "domain", "difficulty", "status", "backend", "cause", "experiment"];
   const PHASES = ["wait", "build", "launch", "agent", "collect", "verify"];
-  const FOLD_LINES = 40, FOLD_CHARS = 6000, TURNS = 50, MIN_ID = 4;
+  const FOLD_LINES = 40, FOLD_CHARS = 6000, TURNS = 50, MIN_ID = 4, OVERSCAN = 16;
   const $ = (id) => document.getElementById(id), every = (selector) => document.querySelectorAll(selector);
   const html = document.documentElement;
   const BLOCK = 8;
-  const live = window.aecView;  // which asks a server
+  const live = window.aecView;
   let data, ids, places, rows = [], shownRows = [], table, tasksData;
 
   /** Make an element; strings become text, never markup. */
@@ -134,7 +134,7 @@
     return [...found].sort((a, b) => {
       const x = keys[a], y = keys[b];
       if (x === y) return a - b;
-      if (x === null) return 1;  // unknown is last, whichever way
+      if (x === null) return 1;  // unknown is last
       if (y === null) return -1;
       return sign * (x < y ? -1 : 1);
     });
@@ -212,14 +212,15 @@
         ...shownRows.map((row) => COLUMNS.map(([name]) => { const found = value(row, name); return found === null ? "" : String(found); }))]));
       say(text);
       this.table.setAttribute("aria-rowcount", shownRows.length + 1);
+      this.scroller.classList.toggle("short", shownRows.length <= OVERSCAN);
       this.scroller.scrollTop = 0;
       this.draw();
     }
     draw() {
       if (!this.height) this.measure();
       const view = this.scroller.clientHeight || 600, height = this.height || 32;
-      const first = Math.max(0, Math.floor(this.scroller.scrollTop / height) - 8);
-      const last = Math.min(shownRows.length, first + Math.ceil(view / height) + 16);
+      const first = Math.max(0, Math.floor(this.scroller.scrollTop / height) - OVERSCAN / 2);
+      const last = Math.min(shownRows.length, first + Math.ceil(view / height) + OVERSCAN);
       const pad = (count) => { const cell = el("td", { colspan: COLUMNS.length }); cell.style.height = `${count * height}px`; return el("tr", { class: "pad", "aria-hidden": "true" }, cell); };
       const drawn = document.createDocumentFragment();
       drawn.append(pad(first));
@@ -651,7 +652,7 @@
     return scheme;
   }
 
-  /** Show these attempts, in place of those before. */
+  /** Show these attempts. */
   async function take(found) {
     data = found; tasksData = null; before = null;
     ids = Uint8Array.from(atob(data.ids), (char) => char.charCodeAt(0));
@@ -679,6 +680,6 @@
     await take(await unpack("columns"));
     html.setAttribute("data-ready", "");
   }
-  if (live) live.begin({ el, begin, start, take, single, titled, facts, simpleTable, trajectory, tag, duration, size, say, save, addTools, parameters, shown: () => ({ data, table }) });
+  if (live) live.begin({ el, begin, start, take, single, titled, facts, simpleTable, trajectory, tag, duration, size, say, save, addTools, parameters, table: () => table });
   else start();
 })();

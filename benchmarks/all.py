@@ -25,6 +25,7 @@ def main() -> None:
         "generation",
         "scrubbing",
         "html_report",
+        "view",
         "notebooks",
     ]
     if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["read_atif"]
+__all__ = ["MAX_BYTES", "parse_atif", "read_atif"]
 
-_MAX_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 _COUNTS = {
     "prompt_tokens": "tokens_in",
@@ -32,8 +32,13 @@ def read_atif(path: Path) -> Iterator[Entry]:
         ValueError: it is not ATIF of version 1.
 
     """
+    yield from parse_atif(read_regular(path, MAX_BYTES, follow=False))
+
+
+def parse_atif(text: bytes) -> Iterator[Entry]:
+    """Yield the entries of such a file's text; raise ValueError as ``read_atif`` does."""
     try:
-        data = json.loads(read_regular(path, _MAX_BYTES, follow=False))
+        data = json.loads(text)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     version = data.get("schema_version") if isinstance(data, dict) else None

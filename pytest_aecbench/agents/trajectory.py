@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.host.secrets import Scrubber
     from pytest_aecbench.providers import ToolSpec
 
-__all__ = ["FILE", "HEADER", "Entry", "Role", "Trajectory", "read_trajectory"]
+__all__ = ["FILE", "HEADER", "Entry", "Role", "Trajectory", "read_entries", "read_trajectory"]
 
 FILE = "trajectory.jsonl"
 HEADER = {"version": 1, "format": "aec-bench-trajectory"}
@@ -196,7 +196,15 @@ def read_trajectory(
         OSError: the file cannot be read.
 
     """
-    with io.TextIOWrapper(open_regular(path), "utf-8", "replace") as lines:
+    with open_regular(path) as file:
+        yield from read_entries(file, str(path), report)
+
+
+def read_entries(
+    file: IO[bytes], name: str, report: Callable[[str], object] = lambda problem: None
+) -> Iterator[Entry]:
+    """Yield the entries of an open ``trajectory.jsonl``, as ``read_trajectory`` does."""
+    with io.TextIOWrapper(file, "utf-8", "replace") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 data = json.loads(line)
@@ -207,7 +215,7 @@ def read_trajectory(
             if _is_entry(data):
                 yield Entry.from_json(data)
             elif number > 1 or data != HEADER:
-                report(f"{path}: line {number} is not an entry of a trajectory")
+                report(f"{name}: line {number} is not an entry of a trajectory")
 
 
 def _is_entry(data: Any) -> bool:

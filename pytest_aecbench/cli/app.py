@@ -26,6 +26,7 @@ from pytest_aecbench.cli.gcp import gcp
 from pytest_aecbench.cli.images import images
 from pytest_aecbench.cli.reap import reap
 from pytest_aecbench.cli.saturation import saturation
+from pytest_aecbench.cli.view import view
 
 __all__ = ["app"]
 
@@ -68,6 +69,7 @@ report.app.command()(badge.badge)
 report.app.command()(power.power)
 report.app.command()(saturation)
 app.add_typer(report.app, name="report")
+app.command()(view)
 config.app.command()(gcp)
 app.add_typer(config.app, name="config")
 app.command("schema")(config.print_schema)

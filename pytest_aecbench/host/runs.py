@@ -17,7 +17,17 @@ from pytest_aecbench.host.owner import Owner
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Lease", "Leases", "Spent", "add_cost", "begin", "end", "find_leases", "spent"]
+__all__ = [
+    "Lease",
+    "Leases",
+    "Spent",
+    "add_cost",
+    "begin",
+    "end",
+    "find_leases",
+    "is_alive",
+    "spent",
+]
 
 
 _UNKNOWN = "unknown"
@@ -96,6 +106,16 @@ def find_leases() -> Leases:
         elif not owner.is_in_sight():
             found.out_of_sight.append(lease)
     return found
+
+
+def is_alive(run_id: str) -> bool | None:
+    """Return whether the process of a run is known to live or to be dead; None if it has ended."""
+    try:
+        labels = json.loads(read_regular(_file(run_id), _MAX_LEASE_BYTES))
+        owner = Owner.from_labels(labels)
+    except (AttributeError, BackendError, OSError, TypeError, ValueError):
+        return None
+    return None if owner is None or not owner.is_in_sight() else not owner.is_dead()
 
 
 def add_cost(run_id: str, usd: float | None) -> None:

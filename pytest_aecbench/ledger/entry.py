@@ -1,16 +1,19 @@
 """The figures of a record, for lists and reports: a record without its texts and files.
 
 An entry has the attributes of a ``TrialRecord`` that reports use, under the same names, so that a
-function of records takes entries too. Parts that many records share are kept once.
+function of records takes entries too. Parts that many records share are kept once. Texts and
+times that only pages show are kept apart, and an entry has them only if they were asked for.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from pytest_aecbench.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "Packed", "Parts", "Recorded", "RecordedT", "pack"]
 
 Recorded: TypeAlias = "TrialRecord | Entry"
-RecordedT = TypeVar("RecordedT", "TrialRecord", "Entry")
+RecordedT = TypeVar("RecordedT", bound="TrialRecord | Entry")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -35,6 +38,7 @@ class EntryTask(NamedTuple):
     domain: str
     difficulty: str | None
     visibility: str
+    tags: tuple[str, ...] = ()
 
 
 class EntryDataset(NamedTuple):
@@ -62,12 +66,15 @@ class EntryEnvironment(NamedTuple):
 
     backend: str
     mounts: tuple[str, ...]
+    image: str | None = None
 
 
 class EntryFailure(NamedTuple):
     """As an evaluation's ``error``."""
 
     cause: str
+    message: str = ""
+    phase: str | None = None
 
 
 class EntryEvaluation(NamedTuple):
@@ -133,6 +140,14 @@ class EntryTiming(NamedTuple):
     started: int
     finished: int
     wait: float | None
+    build: float | None = None
+    launch: float | None = None
+    agent: float | None = None
+    model_wait: float | None = None
+    verify: float | None = None
+    collect: float | None = None
+    teardown: float | None = None
+    starts: Mapping[str, float] = {}
 
     @property
     def started_at(self) -> datetime:
@@ -171,6 +186,8 @@ class Entry:
     timing: EntryTiming
     cost: EntryCost
     completeness: str
+    warnings: tuple[str, ...] = ()
+    harness_version: str = ""
 
     @property
     def scored(self) -> bool:
@@ -185,16 +202,23 @@ class Entry:
 
 _TASK, _AGENT = attrgetter(*EntryTask._fields), attrgetter(*EntryAgent._fields)
 _COST, _DATASET = attrgetter(*EntryCost._fields), attrgetter(*EntryDataset._fields)
+_PHASES = attrgetter(*EntryTiming._fields[3:])
+# A longer message is shown whole where its record is read.
+_MAX_MESSAGE = 2000
 
 
 class Packed(NamedTuple):
-    """An entry as it is stored: JSON of its own values and of the parts that it may share."""
+    """An entry as it is stored: JSON of its own values and of the parts that it may share.
+
+    ``more`` has what only pages show.
+    """
 
     own: str
     details: str
     task: str
     agent: str
     shared: str
+    more: str
 
 
 def pack(record: TrialRecord) -> Packed:
@@ -230,6 +254,14 @@ def pack(record: TrialRecord) -> Packed:
             outcome and outcome.end,
             record.outputs.written,
             record.completeness,
+        ),
+        more=_json(
+            shortened(evaluation.error.message, _MAX_MESSAGE) if evaluation.error else "",
+            evaluation.error and evaluation.error.phase,
+            record.environment.image,
+            record.warnings,
+            record.harness_version,
+            *_PHASES(timing),
         ),
     )
 
@@ -270,6 +302,10 @@ class _Shared(NamedTuple):
         )
 
 
+def _task(values: Sequence[Any]) -> EntryTask:
+    return EntryTask(*values)._replace(tags=tuple(values[-1]))
+
+
 _Part = TypeVar("_Part")
 _Equal = TypeVar("_Equal")
 
@@ -294,8 +330,9 @@ class Parts:
         task: int,
         agent: int,
         shared: int,
+        more: Sequence[Any] | None = None,
     ) -> Entry:
-        """Make one entry; ``own`` are the values of that JSON, the last three numbers of parts."""
+        """Make one entry; ``own`` and ``more`` are values of JSON, the others numbers of parts."""
         key, repetition, attempt, reward, started, finished, wait, turns, evaluated, *cost = own
         common = self._part(_Shared, shared, _Shared.of)
         details = self._one(details)
@@ -304,12 +341,12 @@ class Parts:
             if common.status is None
             else EntryOutcome(common.status, common.returncode, common.end, turns)
         )
-        return Entry(
+        entry = Entry(
             self._one(experiment_id),
             trial_id,
             key,
             common.run_id,
-            self._part(EntryTask, task, lambda values: EntryTask(*values)),
+            self._part(EntryTask, task, _task),
             common.dataset,
             self._part(EntryAgent, agent, lambda values: EntryAgent(*values)),
             repetition,
@@ -325,6 +362,7 @@ class Parts:
             EntryCost(*cost),
             common.completeness,
         )
+        return entry if more is None else _filled(entry, *more)
 
     def _part(
         self, kind: type[_Part], number: int, make: Callable[[Sequence[Any]], _Part]
@@ -338,3 +376,25 @@ class Parts:
         """Return the object that is equal to the value, if there was one before."""
         found: _Equal = self._equal.setdefault(value, value)
         return found
+
+
+def _filled(
+    entry: Entry,
+    message: str,
+    phase: str | None,
+    image: str | None,
+    warnings: Sequence[str],
+    harness_version: str,
+    *phases: Any,
+) -> Entry:
+    """Return the entry with what pages show."""
+    evaluation, timing = entry.evaluation, entry.timing
+    error = evaluation.error and evaluation.error._replace(message=message, phase=phase)
+    return replace(
+        entry,
+        evaluation=evaluation._replace(error=error),
+        environment=entry.environment._replace(image=image),
+        timing=EntryTiming(*timing[:3], *phases),
+        warnings=tuple(warnings),
+        harness_version=harness_version,
+    )

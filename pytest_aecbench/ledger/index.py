@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Changes", "Experiment", "Index", "Indexed", "open_index"]
 
 RECENT_EXPERIMENTS = 10
-_SELECT = "SELECT experiment, name, problem, own, details, task, agent, shared FROM records"
+_COLUMNS = "experiment, name, problem, own, details, task, agent, shared"
+_SELECT = f"SELECT {_COLUMNS}, NULL FROM records"  # noqa: S608  (only names)
+_SELECT_WHOLE = f"SELECT {_COLUMNS}, data FROM records LEFT JOIN more USING (experiment, name)"  # noqa: S608
 
 _Result = TypeVar("_Result")
 
@@ -104,11 +106,12 @@ class Index:
         with no_garbage_collection():
             return self._answer(load)
 
-    def experiments(self) -> list[Experiment]:
-        """Return the experiments that have records, the latest first."""
+    def experiments(self, *, known: bool = False) -> list[Experiment]:
+        """Return the experiments that have records, the latest first; maybe only ``known`` ones."""
 
         def find(connection: sqlite3.Connection) -> list[Experiment]:
-            refresh(connection, self._ledger, self._chosen(connection), quick=True)
+            if not known:
+                refresh(connection, self._ledger, self._chosen(connection), quick=True)
             rows = connection.execute(
                 "SELECT experiment, agent_name, outcome, count(*), min(started), max(finished) "
                 "FROM records WHERE own IS NOT NULL GROUP BY experiment, agent_name, outcome"
@@ -121,30 +124,68 @@ class Index:
 
         return self._answer(find)
 
-    def changes(self, mark: str | None = None) -> Changes:
+    def changes(
+        self, mark: str | None = None, experiment_id: str | None = None, *, whole: bool = False
+    ) -> Changes:
         """Return the news since a mark that this method gave; without one, everything.
 
-        Looks only into directories that have changed, so that it can be asked every second.
+        Looks only into directories that have changed, so that it can be asked every second. With an
+        experiment, the news are its own; the mark must come from the same question. Entries are
+        ``whole`` if they have what only pages show.
         """
 
         def find(connection: sqlite3.Connection) -> Changes:
-            unkept = refresh(connection, self._ledger, self._chosen(connection), quick=True)
-            (generation,) = connection.execute("SELECT generation FROM identity").fetchone()
-            (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+            chosen = self._chosen(connection, experiment_id)
+            unkept = refresh(connection, self._ledger, chosen, quick=True)
+            generation, last = _generation(connection), _last(connection)
             of, _, number = (mark or "").partition(".")
             is_all = of != generation or not number.isdecimal()
             since = 0 if is_all else int(number)
             found = Indexed([], unkept)
             news = "WHERE seq > ? AND seq <= ?"
-            query = f"{_SELECT} {news} AND NOT gone ORDER BY experiment, name"
-            self._take(connection.execute(query, (since, last)), found)
+            values: tuple[object, ...] = (since, last)
+            if experiment_id is not None:
+                news, values = f"{news} AND experiment = ?", (*values, experiment_id)
+            select = _SELECT_WHOLE if whole else _SELECT
+            query = f"{select} {news} AND NOT gone ORDER BY experiment, name"
+            self._take(connection.execute(query, values), found)
             gone = f"SELECT experiment, name FROM records {news} AND gone"  # noqa: S608
-            removed = [] if is_all else connection.execute(gone, (since, last)).fetchall()
+            removed = [] if is_all else connection.execute(gone, values).fetchall()
             ids = [(experiment, name.removesuffix(".json")) for experiment, name in removed]
             return Changes(f"{generation}.{last}", is_all, found.entries, found.problems, ids)
 
         with no_garbage_collection():
             return self._answer(find)
+
+    def catch_up(self, most: int) -> bool:
+        """Read at most so many files that are not indexed yet; return True if none is left.
+
+        The experiments that changed last come first, and those that are gone at the end.
+        """
+
+        def read(connection: sqlite3.Connection) -> bool:
+            before = _last(connection)
+            names = dict.fromkeys([*self._newest_first(), *self._chosen(connection)])
+            refresh(connection, self._ledger, names, quick=True, most=most)
+            return _last(connection) == before
+
+        return self._answer(read)
+
+    def stand(self) -> str:
+        """Return a mark of everything that is indexed, without looking for news."""
+        return self._answer(lambda connection: f"{_generation(connection)}.{_last(connection)}")
+
+    def find(self, prefix: str, most: int) -> list[Entry]:
+        """Return entries whose trial id starts so, at most so many; looks for no news."""
+
+        def find(connection: sqlite3.Connection) -> list[Entry]:
+            wanted = "name >= ? AND name < ? AND own IS NOT NULL"
+            query = f"{_SELECT} WHERE {wanted} ORDER BY name LIMIT ?"
+            found = Indexed([], [])
+            self._take(connection.execute(query, (prefix, f"{prefix}\x7f", most)), found)
+            return found.entries
+
+        return self._answer(find)
 
     def past_durations(
         self, works: Iterable[tuple[str, str]], most: int
@@ -154,10 +195,7 @@ class Index:
         Reads at most so many files that are not indexed yet, the newest first: what they would tell
         is an estimate, and not worth waiting for.
         """
-        by_age = sorted(
-            self._ledger.experiments(), key=lambda name: modified_ns(self._ledger.root / name)
-        )
-        names = by_age[: -RECENT_EXPERIMENTS - 1 : -1]
+        names = self._newest_first()[:RECENT_EXPERIMENTS]
 
         def find(connection: sqlite3.Connection) -> dict[tuple[str, str], float]:
             refresh(connection, self._ledger, names, quick=True, most=most)
@@ -173,6 +211,13 @@ class Index:
             return found
 
         return self._answer(find)
+
+    def _newest_first(self) -> list[str]:
+        return sorted(
+            self._ledger.experiments(),
+            key=lambda name: modified_ns(self._ledger.root / name),
+            reverse=True,
+        )
 
     def _chosen(
         self, connection: sqlite3.Connection, experiment_id: str | None = None
@@ -198,13 +243,22 @@ class Index:
                 "SELECT data FROM parts WHERE id = ?", (number,)
             ).fetchone()[0]
         )
-        for experiment, name, problem, own, *rest in rows:
+        for experiment, name, problem, own, *rest, more in rows:
             if own is None:
                 path = self._ledger.root / experiment / name
                 found.problems.append(LedgerProblem(path, problem))
             else:
                 trial_id = name.removesuffix(".json")
-                found.entries.append(parts.entry(experiment, trial_id, json.loads(own), *rest))
+                values = json.loads(own), *rest, more and json.loads(more)
+                found.entries.append(parts.entry(experiment, trial_id, *values))
+
+
+def _generation(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("SELECT generation FROM identity").fetchone()[0])
+
+
+def _last(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()[0])
 
 
 def _experiment(name: str, groups: list[tuple[Any, ...]]) -> Experiment:

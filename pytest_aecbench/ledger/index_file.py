@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["IndexFile", "index_path"]
 
 # Raise it when the tables, or what they hold of a record, change.
-_LAYOUT = 3
+_LAYOUT = 4
 _APPLICATION_ID = 0x0AECBE9C
 _BUSY_SEC = 5.0
 _TABLES = """
@@ -50,6 +50,9 @@ CREATE TABLE records (
     finished REAL,
     spent REAL,
     PRIMARY KEY (experiment, name)
+) WITHOUT ROWID;
+CREATE TABLE more (
+    experiment TEXT NOT NULL, name TEXT NOT NULL, data TEXT NOT NULL, PRIMARY KEY (experiment, name)
 ) WITHOUT ROWID;
 CREATE INDEX by_seq ON records (seq);
 CREATE INDEX by_work ON records (task_id, agent_name, experiment) WHERE spent IS NOT NULL;

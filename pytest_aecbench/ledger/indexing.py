@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from pytest_aecbench.ledger.entry import Packed
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.ledger.store import Ledger
 
@@ -58,6 +59,8 @@ def refresh(
     unkept: list[LedgerProblem] = []
     writer = _Writer(connection)
     for experiment in experiments:
+        if most is not None and most <= 0:
+            break
         directory = ledger.root / experiment
         before_ns = modified_ns(directory)
         if quick and before_ns and before_ns == _seen_ns(connection, experiment):
@@ -121,11 +124,13 @@ class _Writer:
         found: Sequence[tuple[str, _Stamp, TrialRecord | LedgerProblem]],
     ) -> list[LedgerProblem]:
         """Keep what was read; return the problems that are not kept."""
-        rows, unkept = [], []
+        rows, texts, unkept = [], [], []
         with _Transaction(self._connection) as seq:
             for number, (name, stamp, one) in enumerate(found, start=seq + 1):
                 if not isinstance(one, LedgerProblem):
-                    values: tuple[Any, ...] = (None, *self._figures(one))
+                    packed = pack(one)
+                    values: tuple[Any, ...] = (None, *self._figures(one, packed))
+                    texts.append((experiment, name, packed.more))
                 elif one.is_lasting and is_utf8(name):
                     values = (one.reason, *(None,) * 11)
                 else:
@@ -133,6 +138,7 @@ class _Writer:
                     continue
                 rows.append((experiment, name, number, *stamp, *values))
             self._connection.executemany(_KEEP, rows)
+            self._connection.executemany("REPLACE INTO more VALUES (?, ?, ?)", texts)
         return unkept
 
     def forget(self, experiment: str, names: Sequence[str]) -> None:
@@ -142,6 +148,8 @@ class _Writer:
                 numbered = enumerate(names, start=seq + 1)
                 rows = [(number, experiment, name) for number, name in numbered]
                 self._connection.executemany(_FORGET, rows)
+                query = "DELETE FROM more WHERE experiment = ? AND name = ?"
+                self._connection.executemany(query, [(experiment, name) for name in names])
 
     def see(self, experiment: str, mtime_ns: int, *, is_settled: bool) -> None:
         """Remember the state of a directory that was looked through."""
@@ -150,13 +158,12 @@ class _Writer:
             return
         self._connection.execute("REPLACE INTO experiments VALUES (?, ?)", (experiment, at))
 
-    def _figures(self, record: TrialRecord) -> tuple[Any, ...]:
-        own, details, *parts = pack(record)
+    def _figures(self, record: TrialRecord, packed: Packed) -> tuple[Any, ...]:
         is_work = record.scored and record.evaluates is None
         return (
-            own,
-            details,
-            *map(self._number, parts),
+            packed.own,
+            packed.details,
+            *map(self._number, (packed.task, packed.agent, packed.shared)),
             record.task.task_id,
             record.agent.name,
             outcome_of(record),

@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.plugin.results import Results, is_crash, is_retried, results_of
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of
+from pytest_aecbench.text import printable, shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import pytest
 
+    from pytest_aecbench.reports.results import TrialResult
+    from pytest_aecbench.settings.model import Settings
+
 _INTERRUPTED = 2  # pytest's exit code
+_LINKED = 5  # failed trials
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,8 +69,29 @@ def pytest_terminal_summary(
     terminalreporter.write_line(f"records in {shown_path(settings.experiment_ledger)}")
     if is_stopped:
         terminalreporter.write_line(f"--aec-resume={settings.experiment_id} runs what is left")
+    for line in _closer(settings, trials):
+        terminalreporter.write_line(line)
     if settings.keep != "none":
         _say_what_is_kept(terminalreporter)
+
+
+def _closer(settings: Settings, trials: Sequence[TrialResult]) -> Iterator[str]:
+    """Yield where to look closer; a viewer's token is not told, because logs are shared."""
+    from pytest_aecbench.errors import BackendError
+    from pytest_aecbench.reports.results import final_results
+    from pytest_aecbench.view.lease import find_viewer
+
+    yield f"look closer: aec-bench view {settings.experiment_id}"
+    try:
+        viewer = find_viewer(settings.ledger_root)
+    except BackendError:  # no place for leases, so there are none
+        return
+    if viewer is not None:
+        yield f"  {viewer.address}/e/{settings.experiment_id}"
+        failed = [result for result in final_results(trials) if result.passed is False]
+        for result in failed[:_LINKED]:
+            name = printable(f"{result.task_id}[{result.agent}-{result.repetition}]")
+            yield f"  {viewer.address}/t/{result.trial_id[:8]}  {shortened(name, 60)}"
 
 
 def _say_what_is_kept(terminalreporter: pytest.TerminalReporter) -> None:

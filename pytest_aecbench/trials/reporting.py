@@ -6,12 +6,13 @@ import hashlib
 import re
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from pytest_aecbench.agents.atif import ATIF_FILE
-from pytest_aecbench.agents.atif_reading import read_atif
-from pytest_aecbench.agents.trajectory import FILE, read_trajectory
-from pytest_aecbench.host.files import files_below, read_regular, read_text
+from pytest_aecbench.agents.atif_reading import MAX_BYTES, parse_atif
+from pytest_aecbench.agents.trajectory import FILE, read_entries
+from pytest_aecbench.host.below import found_below, open_below, read_below
+from pytest_aecbench.host.files import read_text
 from pytest_aecbench.host.secrets import Scrubber
 from pytest_aecbench.ledger.checks import checked
 from pytest_aecbench.ledger.instructions import read_instruction
@@ -33,6 +34,7 @@ __all__ = ["evidence_of", "report_source"]
 MAX_FILE_BYTES = 64_000
 _MAX_TEXTS_BYTES = 256_000
 _MAX_FILES = 200
+_MAX_FOUND = 2000
 # Where a trajectory may be: our own, or one that a program in the sandbox has left.
 _TRAJECTORIES = tuple(
     f"{place}/{name}" for place in ("agent", "logs/agent") for name in (FILE, ATIF_FILE)
@@ -60,10 +62,10 @@ def report_source(settings: Settings, records: Sequence[TrialRecord], **more: An
 def evidence_of(settings: Settings, record: TrialRecord) -> Evidence:
     """Return what the files of an attempt tell; links that an agent made are not followed."""
     # Not by the path in the record, which may come from another project.
-    directory = settings.jobs_root / record.experiment_id / record.trial_id
-    found = sorted(files_below(directory))
+    files = _Files(settings.jobs_root, f"{record.experiment_id}/{record.trial_id}")
+    found = files.found()
     problems: list[str] = []
-    entries = _entries(directory, {path for path, _ in found}, problems)
+    entries = _entries(files, {path for path, _ in found}, problems)
     text, origin = _instruction(settings, record, entries)
     if not found:
         problems.append("the files of this trial are not there any more")
@@ -71,8 +73,8 @@ def evidence_of(settings: Settings, record: TrialRecord) -> Evidence:
         instruction=text,
         instruction_from=origin,
         entries=[entry.to_json() for entry in entries],
-        verifier_output=_verifier_output(directory),
-        files=_files(directory, found),
+        verifier_output=_verifier_output(files),
+        files=_texts(files, found),
         problems=problems,
     )
 
@@ -82,19 +84,47 @@ def _checks(ledger_root: Path, digest: str) -> CheckSummary | None:
     return checked(ledger_root, digest) if re.fullmatch("sha256:[0-9a-f]{64}", digest) else None
 
 
-def _entries(directory: Path, names: set[str], problems: list[str]) -> list[Entry]:
+class _Files(NamedTuple):
+    """The files of an attempt, by their paths from its directory, which is below ``root``."""
+
+    root: Path
+    directory: str
+
+    def found(self) -> list[tuple[str, int]]:
+        """Return the paths and sizes of regular files."""
+        try:
+            found = found_below(self.root, self.directory, _MAX_FOUND)
+        except OSError:
+            return []
+        return [(one.path, one.size) for one in found if one.target is None]
+
+    def open(self, path: str) -> IO[bytes]:
+        return open_below(self.root, f"{self.directory}/{path}")
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        return read_below(self.root, f"{self.directory}/{path}", max_bytes)
+
+    def text(self, path: str, max_bytes: int) -> str | None:
+        """Return a file's text; None if it is not text or cannot be read."""
+        try:
+            data = self.read(path, max_bytes)
+            return None if b"\0" in data else data.decode()
+        except (OSError, UnicodeDecodeError):
+            return None
+
+
+def _entries(files: _Files, names: set[str], problems: list[str]) -> list[Entry]:
     for name in _TRAJECTORIES:
         if name not in names:
             continue
-        path = directory / name
         try:
             if name.endswith(FILE):
                 damaged: list[str] = []
-                entries = list(read_trajectory(path, damaged.append))
+                entries = list(read_entries(files.open(name), name, damaged.append))
                 if damaged:
                     problems.append(f"{name}: {len(damaged)} damaged lines are left out")
             else:
-                entries = list(read_atif(path))
+                entries = list(parse_atif(files.read(name, MAX_BYTES)))
         except (OSError, ValueError) as error:
             problems.append(f"{name}: cannot be read, {error}")
             continue
@@ -123,28 +153,19 @@ def _instruction(
     return said, "the trajectory" if said is not None else ""
 
 
-def _verifier_output(directory: Path) -> str:
-    texts = (_text(directory / name, MAX_FILE_BYTES * 4) for name in _VERIFIER)
+def _verifier_output(files: _Files) -> str:
+    texts = (files.text(name, MAX_FILE_BYTES * 4) for name in _VERIFIER)
     return "\n".join(text for text in texts if text)
 
 
-def _files(directory: Path, found: Sequence[tuple[str, int]]) -> list[tuple[str, int, str | None]]:
+def _texts(files: _Files, found: Sequence[tuple[str, int]]) -> list[tuple[str, int, str | None]]:
     """Return the files with the texts of short ones; those that are shown elsewhere have none."""
-    files = []
+    listed = []
     left = _MAX_TEXTS_BYTES
     for path, size in found[:_MAX_FILES]:
         text = None
         if size <= min(MAX_FILE_BYTES, left) and path not in (*_TRAJECTORIES, *_VERIFIER):
-            text = _text(directory / path, MAX_FILE_BYTES)
+            text = files.text(path, MAX_FILE_BYTES)
             left -= size if text is not None else 0
-        files.append((path, size, text))
-    return files
-
-
-def _text(path: Path, max_bytes: int) -> str | None:
-    """Return a file's text; None if it is not text or cannot be read."""
-    try:
-        data = read_regular(path, max_bytes, follow=False)
-        return None if b"\0" in data else data.decode()
-    except (OSError, UnicodeDecodeError):
-        return None
+        listed.append((path, size, text))
+    return listed

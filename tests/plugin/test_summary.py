@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_aecbench.view.lease import Lease
 from tests.plugin.conftest import in_every_mode
 from tests.project import HALF, Project
 
@@ -120,3 +121,38 @@ def test_the_summary_counts_how_agents_ended_that_failed(anyhow: Project) -> Non
     assert lines.count("  agents that failed: program not found 2\n") == 1
     assert lines.count("  agents that failed: wrote no output 2\n") == 1
     assert lines.count("agents that failed") == 4  # one that passed may end as it likes
+
+
+def closer(project: Project, *arguments: str) -> list[str]:
+    """Run and return the lines that say where to look closer."""
+    lines = project.run(*arguments).outlines
+    start = next(i for i, line in enumerate(lines) if line.startswith("look closer: "))
+    return [lines[start], *(line for line in lines[start + 1 :] if line.startswith("  http"))]
+
+
+def test_the_summary_ends_with_where_to_look_closer(project: Project) -> None:
+    project.task()
+    assert closer(project, "--aec-experiment-id=mine") == ["look closer: aec-bench view mine"]
+
+
+def test_a_viewer_that_runs_is_named_with_failed_trials_and_without_its_token(
+    project: Project,
+) -> None:
+    for number in range(7):
+        project.task(f"civil/t{number}")
+    token = "the-token-of-the-viewer"
+    lease = Lease(project.path / "artefacts/ledger", "http://127.0.0.1:8765", token).write()
+    try:
+        lines = closer(project, "--aec-experiment-id=mine", f"--aec-agent=half={HALF}")
+    finally:
+        lease.unlink()
+    head, experiment, *trials = lines
+    assert (head, experiment) == (
+        "look closer: aec-bench view mine",
+        "  http://127.0.0.1:8765/e/mine",
+    )
+    assert len(trials) == 5
+    ids = {record["trial_id"][:8] for record in project.records()}
+    assert {line.split("/t/")[1][:8] for line in trials} <= ids
+    assert trials[0].endswith("[half-1]")
+    assert token not in "\n".join(lines)

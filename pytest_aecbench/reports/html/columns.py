@@ -15,7 +15,7 @@ from pytest_aecbench.text import duration_text, printable, shortened
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Recorded
     from pytest_aecbench.reports.html.source import Figures
 
 __all__ = ["HEAD", "columns", "packed", "rows", "why"]
@@ -37,7 +37,7 @@ def zipped(data: bytes) -> str:
     return base64.b64encode(gzip.compress(data) + gzip.flush()).decode()
 
 
-def why(record: TrialRecord, *, with_results: bool = True) -> str:
+def why(record: Recorded, *, with_results: bool = True) -> str:
     """Return in one line why an attempt ended as it did."""
     evaluation = record.evaluation
     if evaluation.error is not None:
@@ -159,7 +159,7 @@ def rows(figures: Figures) -> Iterator[_Row]:
 
     A task and an agent are written once for all their attempts.
     """
-    by_task: dict[str, dict[str, list[TrialRecord]]] = {}
+    by_task: dict[str, dict[str, list[Recorded]]] = {}
     for record in figures.attempts:
         of_task = by_task.setdefault(record.task.task_id, {})
         of_task.setdefault(figures.name_of(record), []).append(record)
@@ -173,7 +173,7 @@ def rows(figures: Figures) -> Iterator[_Row]:
                 task, agent = [], []
 
 
-def _cells(record: TrialRecord, *, with_results: bool) -> tuple[str, ...]:
+def _cells(record: Recorded, *, with_results: bool) -> tuple[str, ...]:
     result, cost, reward = record.agent_result, record.cost, record.evaluation.reward
     reason = "" if record.evaluation.passed else why(record, with_results=with_results)
     return (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from pytest_aecbench.ledger.entry import Entry
 from pytest_aecbench.ledger.query import outcome_of
 from pytest_aecbench.reports.html.columns import packed
 from pytest_aecbench.reports.html.texts import shown, shown_in
@@ -15,10 +16,11 @@ from pytest_aecbench.text import both_ends
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pytest_aecbench.ledger.entry import Recorded
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.reports.html.source import Evidence, Figures
 
-__all__ = ["BLOCK", "Details", "by_worth", "detail_of", "details"]
+__all__ = ["BLOCK", "Details", "by_worth", "detail_of", "details", "shown_entries"]
 
 # Trials in a block, which is unpacked as a whole when one of them is opened.
 BLOCK = 8
@@ -79,7 +81,7 @@ def by_worth(figures: Figures) -> list[int]:
     }
     seen: set[tuple[str, str]] = set()
 
-    def worth(index: int, record: TrialRecord) -> int:
+    def worth(index: int, record: Recorded) -> int:
         outcome = outcome_of(record)
         trial = (figures.name_of(record), record.task.task_id)
         if outcome == "error":
@@ -100,6 +102,7 @@ def by_worth(figures: Figures) -> list[int]:
 def _with_instruction(figures: Figures, index: int) -> tuple[dict[str, Any], str, str]:
     """Return an attempt's details, and the key and the text of its instruction."""
     source, record = figures.source, figures.attempts[index]
+    assert not isinstance(record, Entry)  # which has no details
     evidence = source.evidence(record) if source.has_evidence else None
     detail = source.scrub(detail_of(record, evidence))
     text = evidence.instruction if evidence else None
@@ -129,7 +132,7 @@ def detail_of(record: TrialRecord, evidence: Evidence | None) -> dict[str, Any]:
         found |= {
             "instruction_from": evidence.instruction_from,
             "verifier_output": shown(both_ends(evidence.verifier_output, 2 * _MAX_OUTPUT)),
-            "entries": [*_entries(evidence.entries)],
+            "entries": [*shown_entries(evidence.entries)],
             "files": [
                 [shown(path), size, None if text is None else shown(text)]
                 for path, size, text in evidence.files
@@ -149,7 +152,7 @@ _NAMES = {
 _NUMBERS = ("tokens_in", "tokens_out", "tokens_cache_read", "cost_usd", "waited_sec")
 
 
-def _entries(entries: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def shown_entries(entries: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield a trajectory's entries as the page needs them."""
     for entry in entries:
         metadata = entry.get("metadata") or {}

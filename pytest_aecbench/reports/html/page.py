@@ -28,12 +28,15 @@ from pytest_aecbench.reports.html.tasks import task_pages
 from pytest_aecbench.reports.html.texts import shown, shown_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import jinja2
 
+    from pytest_aecbench.reports.html.blocks import Section
     from pytest_aecbench.reports.html.details import Details
     from pytest_aecbench.reports.html.source import Source
 
-__all__ = ["MAX_BYTES", "Page", "render"]
+__all__ = ["MAX_BYTES", "Page", "asset", "render", "render_figures", "render_served"]
 
 MAX_BYTES = 15_000_000
 _BYTES_PER_PLACE = 6
@@ -68,17 +71,15 @@ def render(source: Source, *, max_bytes: int = MAX_BYTES) -> Page:
     from markupsafe import Markup
 
     figures = Figures(source)
-    found = [page(figures) for page in _PAGES]
     context: dict[str, Any] = {
         "title": _title(figures),
-        "sections": [section for section in found if section is not None],
+        "sections": _sections(figures),
         "head": HEAD,
         "rows": rows(figures),
         "columns": packed(source.scrub(columns(figures))),
         "tasks": packed(shown_in(source.scrub(task_pages(figures)))),
-        "include": source.include,
-        "style": Markup(_asset("style.css")),  # noqa: S704  (our own)
-        "script": Markup(_asset("app.js")),  # noqa: S704
+        "style": Markup(asset("style.css")),  # noqa: S704  (our own)
+        "script": Markup(asset("app.js")),  # noqa: S704
         "policy": _policy(),
     }
     context["details"] = Markup(_HERE)  # noqa: S704
@@ -86,6 +87,23 @@ def render(source: Source, *, max_bytes: int = MAX_BYTES) -> Page:
     added = details(figures, max_bytes - len(bare) - _BYTES_PER_PLACE * len(figures.attempts))
     text = bare.replace(_HERE.encode(), _elements(figures, added).encode(), 1)
     return Page(text, len(figures.attempts), added.included)
+
+
+def render_served(title: str, sections: Sequence[Section] = ()) -> str:
+    """Return the page without data, style and script, all of which are asked of a server."""
+    empty = dict.fromkeys(("rows", "head"), ())
+    texts = dict.fromkeys(("columns", "tasks", "details", "style", "script", "policy"), "")
+    return _template().render({**empty, **texts, "title": title, "sections": sections})
+
+
+def render_figures(figures: Figures) -> str:
+    """Return the page of some figures for a server to hand out."""
+    return render_served(_title(figures), _sections(figures))
+
+
+def _sections(figures: Figures) -> list[Section]:
+    found = (page(figures) for page in _PAGES)
+    return [section for section in found if section is not None]
 
 
 def _title(figures: Figures) -> str:
@@ -112,7 +130,7 @@ def _template() -> jinja2.Template:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     environment = Environment(
-        loader=DictLoader({"page.html": _asset("page.html")}),
+        loader=DictLoader({"page.html": asset("page.html")}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -134,14 +152,15 @@ def _drawn(drawing: Svg) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return one of the page's files, as it goes into the page."""
     text = (files(__package__) / "assets" / name).read_text("utf-8")
     return re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)  # indents are for those who edit it
 
 
 def _policy() -> str:
     """Return the page's policy: its own script and style, and nothing else."""
-    hashes = {name: _digest(_asset(name)) for name in ("app.js", "style.css")}
+    hashes = {name: _digest(asset(name)) for name in ("app.js", "style.css")}
     return "; ".join(
         (
             "default-src 'none'",

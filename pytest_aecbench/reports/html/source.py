@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pytest_aecbench.ledger.checks import CheckSummary
+    from pytest_aecbench.ledger.entry import Recorded
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.reports.gates import Verdict
@@ -58,12 +59,14 @@ class Source:
     """The records of some experiments, and what else is known of them.
 
     ``holdout`` shows held-out tasks, which otherwise are only counted. ``scrub`` removes secrets
-    from JSON-like data.
+    from JSON-like data. A source that ``is_served``
+    does not become a file.
     """
 
-    records: Sequence[TrialRecord]
+    records: Sequence[Recorded]
     include: str = "all"
     holdout: bool = False
+    is_served: bool = False
     problems: Sequence[str] = ()
     comparison: Comparison | None = None
     verdict: Verdict | None = None
@@ -93,7 +96,7 @@ class Figures:
         if not source.holdout:
             asked = [record for record in asked if record.task.visibility == "public"]
         # Every attempt that is shown, counted or not, in the order in which they were started.
-        self.attempts: list[TrialRecord] = sorted(
+        self.attempts: list[Recorded] = sorted(
             asked, key=lambda record: (record.timing.started_at, record.trial_id)
         )
 
@@ -138,7 +141,7 @@ class Figures:
         return {agent: Scores.of(trials) for agent, trials in self.by_agent.items()}
 
     @cached_property
-    def records_by_id(self) -> dict[str, TrialRecord]:
+    def records_by_id(self) -> dict[str, Recorded]:
         """The records that are shown."""
         return {record.trial_id: record for record in self.attempts}
 
@@ -161,6 +164,6 @@ class Figures:
                 outcomes[result.task_id].add(result.passed)
         return frozenset(task for task, found in outcomes.items() if len(found) == 2)
 
-    def name_of(self, record: TrialRecord) -> str:
+    def name_of(self, record: Recorded) -> str:
         """Return what the leaderboard calls the record's agent."""
         return self.counted.names.get(agent_key(record.agent), record.agent.name)

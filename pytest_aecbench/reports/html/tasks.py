@@ -11,7 +11,7 @@ from pytest_aecbench.text import counted, duration_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Recorded
     from pytest_aecbench.reports.html.source import Figures
 
 __all__ = ["task_pages"]
@@ -21,10 +21,10 @@ _MAX_PARTS = 100
 
 def task_pages(figures: Figures) -> dict[str, Any]:
     """Return what the page of each task shows, as text, by the task's id."""
-    attempts: dict[str, list[TrialRecord]] = defaultdict(list)
+    attempts: dict[str, list[Recorded]] = defaultdict(list)
     for record in figures.attempts:
         attempts[record.task.task_id].append(record)
-    final: dict[str, dict[str, list[TrialRecord]]] = defaultdict(lambda: defaultdict(list))
+    final: dict[str, dict[str, list[Recorded]]] = defaultdict(lambda: defaultdict(list))
     for result in figures.final:
         record = figures.records_by_id[result.trial_id]
         final[result.task_id][result.agent].append(record)
@@ -44,7 +44,7 @@ def task_pages(figures: Figures) -> dict[str, Any]:
     }
 
 
-def _task(figures: Figures, records: Sequence[TrialRecord]) -> dict[str, Any]:
+def _task(figures: Figures, records: Sequence[Recorded]) -> dict[str, Any]:
     newest = records[-1].task
     versions = Counter(record.task.digest for record in records)
     checks = figures.source.checks(newest.digest)
@@ -76,9 +76,7 @@ def _checks_text(checks: Any) -> str:
     return "; ".join(parts)
 
 
-def _agent(
-    agent: str, records: Sequence[TrialRecord], numbers: Mapping[str, int]
-) -> dict[str, Any]:
+def _agent(agent: str, records: Sequence[Recorded], numbers: Mapping[str, int]) -> dict[str, Any]:
     """Return an agent's row: each trial with its reward, the mean, and median time and cost."""
     records = sorted(records, key=lambda record: (record.timing.started_at, record.repetition))
     rewards = [record.evaluation.reward for record in records]
@@ -96,7 +94,7 @@ def _agent(
     }
 
 
-def _parts(figures: Figures, final: dict[str, list[TrialRecord]]) -> dict[str, Any]:
+def _parts(figures: Figures, final: dict[str, list[Recorded]]) -> dict[str, Any]:
     """Return the means of the reward's parts, by part and agent; those missed most come first."""
     agents = [agent for agent in figures.agents if final.get(agent)]
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

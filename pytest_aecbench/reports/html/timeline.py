@@ -14,6 +14,7 @@ from pytest_aecbench.text import duration_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pytest_aecbench.ledger.entry import EntryTiming
     from pytest_aecbench.ledger.record import Timing
 
 __all__ = ["PHASES", "Clock", "lanes", "timeline", "usage"]
@@ -36,7 +37,7 @@ class Span:
     phase: str
 
 
-def spans(timing: Timing) -> list[Span]:
+def spans(timing: Timing | EntryTiming) -> list[Span]:
     """Return the phases of an attempt in their order; what is between them is ``other``.
 
     A record without starts has its phases one after another.
@@ -125,7 +126,7 @@ def lanes(attempts: Iterable[tuple[float, float]]) -> list[int]:
     return found
 
 
-def timeline(title: str, timings: Sequence[Timing]) -> tuple[Svg, Clock, bool]:
+def timeline(title: str, timings: Sequence[Timing | EntryTiming]) -> tuple[Svg, Clock, bool]:
     """Return the chart, its clock, and whether it shows only what took most of each column."""
     ordered = sorted(timings, key=lambda timing: (timing.started_at, timing.finished_at))
     ends = [_ends(timing) for timing in ordered]
@@ -216,7 +217,7 @@ def _time_axis(bottom: float, total: float, scale: float) -> list[Svg]:
     ]
 
 
-def usage(title: str, timings: Sequence[Timing], clock: Clock) -> Svg:
+def usage(title: str, timings: Sequence[Timing | EntryTiming], clock: Clock) -> Svg:
     """Return how many attempts were under way over time."""
     scale = (WIDTH - _LEFT - _RIGHT) / (clock.total_sec or 1.0)
     column = clock.total_sec / _COLUMNS or 1.0
@@ -249,7 +250,7 @@ def usage(title: str, timings: Sequence[Timing], clock: Clock) -> Svg:
     return drawing(WIDTH, bottom + 26, title, parts)
 
 
-def _ends(timing: Timing) -> tuple[float, float]:
+def _ends(timing: Timing | EntryTiming) -> tuple[float, float]:
     begun = timing.started_at.timestamp()
     return begun, max(begun, timing.finished_at.timestamp())
 

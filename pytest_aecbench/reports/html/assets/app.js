@@ -1,6 +1,6 @@
 "use strict";
 /* The page's own script: filters, the table of trials, pages of trials and tasks, keys.
-   It computes no statistics. Foreign text enters by textContent and text nodes alone. */
+   It computes no statistics. Foreign text enters as text alone. */
 (() => {
   const ALL_COLUMNS = [
     ["task", "w-task", "text"], ["agent", "w-agent", "text"], ["repetition", "w-tiny", "number", "rep."],
@@ -13,8 +13,10 @@
   const CHOICES = ["agent", "outcome", "domain", "difficulty", "status", "backend", "cause", "experiment"];
   const PHASES = ["wait", "build", "launch", "agent", "collect", "verify"];
   const FOLD_LINES = 40, FOLD_CHARS = 6000, TURNS = 50, MIN_ID = 4, OVERSCAN = 16;
-  const $ = (id) => document.getElementById(id);
+  const $ = (id) => document.getElementById(id), every = (selector) => document.querySelectorAll(selector);
+  const html = document.documentElement;
   const BLOCK = 8;
+  const live = window.aecView;
   let data, ids, places, rows = [], shownRows = [], table, tasksData;
 
   /** Make an element; strings become text, never markup. */
@@ -28,7 +30,10 @@
     for (const child of children.flat()) if (child !== null && child !== undefined && child !== "") made.append(child);
     return made;
   }
+  const button = (text, click, more) => el("button", { type: "button", ...more, on: { click } }, text);
+  const small = (text, click, name) => button(text, click, { class: "small", "aria-label": name });
   async function unpack(id) {
+    if (live) return live.read(id);
     const text = $(id) && $(id).textContent;
     if (!text) return null;
     const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
@@ -63,6 +68,7 @@
   }
   const only = (...names) => Object.fromEntries(Object.entries(parameters()).filter(([key]) => names.includes(key)));
   const filters = () => only(...CHOICES, "task", "final", "sort");
+  const back = () => Object.keys(filters()).length ? fragment({}, filters()) : "#trials";
   const go = (changes, base) => { location.hash = fragment(changes, base); };
 
   /* ---- columns ---- */
@@ -93,6 +99,7 @@
   }
   function select(wanted) {
     let found = rows;
+    if (!data.n) return found;
     for (const name of CHOICES) {
       if (!wanted[name]) continue;
       if (name === "outcome" && wanted[name] === "different") {
@@ -127,7 +134,7 @@
     return [...found].sort((a, b) => {
       const x = keys[a], y = keys[b];
       if (x === y) return a - b;
-      if (x === null) return 1;  // unknown is last, whichever way
+      if (x === null) return 1;  // unknown is last
       if (y === null) return -1;
       return sign * (x < y ? -1 : 1);
     });
@@ -151,7 +158,7 @@
       this.heads = el("tr", { "aria-rowindex": 1 });
       for (const [name, width, kind, label] of COLUMNS) {
         this.heads.append(el("th", { scope: "col", class: `${width} ${kind === "number" ? "n" : ""}`, "data-key": name },
-          el("button", { type: "button", on: { click: () => this.sort(name) } }, label || name)));
+          button(label || name, () => this.sort(name))));
       }
       this.table = el("table", { "data-name": "trials" }, el("caption", { class: "unseen" }, "Attempts"), el("thead", {}, this.heads), this.body);
       this.scroller = el("div", { class: "virtual", tabindex: 0, role: "region", "aria-label": "Attempts" }, this.table);
@@ -163,12 +170,11 @@
       this.scroller.addEventListener("scroll", () => {
         if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; this.draw(); }); }
       }, { passive: true });
-      addEventListener("resize", () => this.draw());
     }
     filters() {
-      const change = (name) => (event) => go({ [name]: event.target.value, trial: "", with: "", page: "" }, filters());
+      const change = (name) => (event) => go({ [name]: event.target.value }, filters());
       const form = el("form", { class: "filters", role: "search", "aria-label": "Filter trials", on: { submit: (event) => event.preventDefault() } });
-      this.task = el("input", { type: "search", placeholder: "electrical/*", list: false, autocomplete: "off" });
+      this.task = el("input", { type: "search", placeholder: "electrical/*", autocomplete: "off" });
       let timer;
       this.task.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => change("task")({ target: this.task }), 150); });
       form.append(el("label", {}, "task", this.task));
@@ -182,14 +188,14 @@
         this.choices[name] = choice;
         form.append(el("label", {}, name, choice));
       }
-      this.final = el("input", { type: "checkbox", on: { change: (event) => go({ final: event.target.checked ? "1" : "", trial: "", page: "" }, filters()) } });
+      this.final = el("input", { type: "checkbox", on: { change: (event) => go({ final: event.target.checked ? "1" : "" }, filters()) } });
       form.append(el("label", { class: "check" }, this.final, "only final attempts"));
-      form.append(el("button", { type: "button", on: { click: () => { location.hash = "#trials"; } } }, "Clear"));
+      form.append(button("Clear", () => { location.hash = "#trials"; }));
       return form;
     }
     sort(name) {
       const now = parameters().sort || "task";
-      go({ sort: now === name ? `-${name}` : name, trial: "", page: "" }, filters());
+      go({ sort: now === name ? `-${name}` : name }, filters());
     }
     show(wanted) {
       if (document.activeElement !== this.task) this.task.value = wanted.task || "";
@@ -242,7 +248,7 @@
   }
   /** Make links of the matrix: a task leads to its page, a number to its trials. */
   function linkMatrix() {
-    for (const one of document.querySelectorAll("table.matrix")) {
+    for (const one of every("table.matrix")) {
       const agents = [...one.tHead.rows[0].cells].map((head) => head.dataset.label || head.textContent);
       const link = (cell, changes) => { const text = cell.textContent; if (text) cell.replaceChildren(el("a", { href: fragment(changes, {}) }, text)); };
       for (const row of one.tBodies[0].rows) {
@@ -264,7 +270,7 @@
     }
     const names = new Set([...good].map((index) => data.names.task[index]).filter(matches));
     const everything = names.size === data.names.task.length && !wanted.agent;
-    for (const one of document.querySelectorAll("table.matrix")) {
+    for (const one of every("table.matrix")) {
       const heads = [...one.tHead.rows[0].cells];
       heads.forEach((head, at) => { head.hidden = at > 4 && Boolean(wanted.agent) && head.dataset.label !== wanted.agent; });
       for (const row of one.tBodies[0].rows) {
@@ -281,9 +287,8 @@
     if (lines.length <= FOLD_LINES && text.length <= FOLD_CHARS) { made.textContent = text; return made; }
     const short = lines.slice(0, FOLD_LINES).join("\n").slice(0, FOLD_CHARS);
     made.textContent = short;
-    const button = el("button", { type: "button", class: "small", on: { click: () => { made.textContent = text; button.remove(); } } },
-      `Show all: ${number(lines.length, 0)} lines, ${size(text.length)}`);
-    return el("div", {}, made, button);
+    const all = small(`Show all: ${number(lines.length, 0)} lines, ${size(text.length)}`, () => { made.textContent = text; all.remove(); });
+    return el("div", {}, made, all);
   }
   const titled = (title, ...children) => [el("h3", {}, title), ...children.flat(Infinity).filter(Boolean)];
   function simpleTable(caption, head, body, texts = 1) {
@@ -298,15 +303,16 @@
   }
   function copyable(text) {
     const code = el("code", {}, text);
-    const button = el("button", { type: "button", class: "small", "aria-label": `Copy ${text}`, on: { click: async () => {
-      try { await navigator.clipboard.writeText(text); say("copied"); button.textContent = "copied"; }
+    const copy = small("copy", async () => {
+      try { await navigator.clipboard.writeText(text); say("copied"); copy.textContent = "copied"; }
       catch { const range = document.createRange(); range.selectNodeContents(code); getSelection().removeAllRanges(); getSelection().addRange(range); }
-    } } }, "copy");
-    return el("span", {}, code, " ", button);
+    }, `Copy ${text}`);
+    return el("span", {}, code, " ", copy);
   }
 
   /* ---- a trial ---- */
   async function detailOf(row) {
+    if (live) return live.detail(value(row, "experiment"), idOf(row));
     const place = places[row];
     if (place === undefined || place < 0) return null;
     const block = await unpack(`b-${Math.floor(place / BLOCK)}`);
@@ -395,7 +401,7 @@
     if (detail.parts) add(titled("Parts of the reward", simpleTable("Parts", ["part", "score"], Object.entries(detail.parts).map(([name, score]) => [name, String(Number(score.toPrecision(4)))]))));
     if (detail.breakdown !== undefined) add(titled("Breakdown", breakdown(detail.breakdown)));
     if (data.include === "all") {
-      const text = detail.instruction ? await unpack(`i-${detail.instruction}`) : null;
+      const text = !detail.instruction ? null : live ? detail.instruction : await unpack(`i-${detail.instruction}`);
       const note = detail.instruction_from && detail.instruction_from !== "stored" ? ` (from ${detail.instruction_from})` : "";
       add(titled(`Instruction${note}`, text === null ? el("p", { class: "note" }, "not stored") : folded(text, "pre")));
     }
@@ -403,7 +409,8 @@
     if (detail.verifier_output) add(titled(`Verifier${detail.verifier_returncode === undefined ? "" : `, exit ${detail.verifier_returncode}`}`, folded(detail.verifier_output, "pre")));
     for (const problem of detail.problems || []) add(el("p", { class: "note warn" }, problem));
     if (detail.entries) add(titled("Trajectory", trajectory(row, detail.entries, isFirst ? Number(wanted.turn) || 0 : 0, isFirst)));
-    if (detail.files) add(titled("Files", detail.files.map(([path, bytes, text]) => text === null
+    if (live) add(titled("Files", live.files(value(row, "experiment"), idOf(row), detail.listed || [])));
+    else if (detail.files) add(titled("Files", detail.files.map(([path, bytes, text]) => text === null
       ? el("p", { class: "meta" }, el("code", {}, path), ` ${size(bytes)}`)
       : el("details", {}, el("summary", {}, el("code", {}, path), ` ${size(bytes)}`), folded(text, "pre")))));
   }
@@ -414,16 +421,16 @@
     let turn = 0;
     for (const entry of entries) {
       if (entry.role === "assistant") { turn = entry.turn === undefined ? turn + 1 : entry.turn; turns.push({ turn, entries: [] }); }
-      else if (!turns.length || (turns[turns.length - 1].turn === 0 && false)) turns.push({ turn: 0, entries: [] });
+      else if (!turns.length) turns.push({ turn: 0, entries: [] });
       turns[turns.length - 1].entries.push(entry);
     }
     return turns;
   }
   const hasFailed = (entry) => Boolean(entry.failed) || (entry.role === "tool_result" && Boolean(entry.exit));
   function trajectory(row, entries, target, isFirst) {
-    const turns = turnsOf(entries), host = el("div"), list = el("div"), hidden = new Set();
-    let drawn = 0;
-    const more = el("button", { type: "button", on: { click: () => draw(drawn + TURNS) } });
+    const host = el("div"), list = el("div"), hidden = new Set();
+    let turns = turnsOf(entries), drawn = 0;
+    const more = button("", () => draw(drawn + TURNS));
     const draw = (until) => {
       for (; drawn < Math.min(until, turns.length); drawn++) list.append(turnElement(turns[drawn], row, isFirst));
       more.hidden = drawn >= turns.length;
@@ -443,6 +450,12 @@
     more.addEventListener("click", apply);
     host.append(switches, list, more);
     host.drawTo = (turn) => { draw(turns.findIndex((one) => one.turn === turn) + 10); apply(); };
+    host.grow = (added) => {
+      const isWhole = drawn >= turns.length;
+      entries = [...entries, ...added]; turns = turnsOf(entries);
+      if (drawn) { list.lastChild.remove(); drawn--; }
+      draw(isWhole ? turns.length : drawn + 1); apply();
+    };
     if (isFirst) host.id = "trajectory";
     return host;
   }
@@ -480,13 +493,14 @@
   function crumbs(row) {
     const at = shownRows.indexOf(row), previous = shownRows[at - 1], next = shownRows[at + 1];
     const step = (other, text, rel) => other === undefined || at < 0 ? el("span", { class: "meta" }, text) : el("a", { href: fragment({ trial: idOf(other) }, filters()), rel }, text);
-    return el("div", { class: "crumbs" }, el("a", { href: Object.keys(filters()).length ? fragment({}, filters()) : "#trials" }, "All trials"),
+    return el("div", { class: "crumbs" }, el("a", { href: back() }, "All trials"),
       el("a", { href: fragment({ page: "task", task: value(row, "task") }, {}) }, "This task"),
       el("span", { class: "push meta" }, at < 0 ? "not among the filtered trials" : `${number(at + 1, 0)} of ${number(shownRows.length, 0)}`), step(previous, "← Previous", "prev"), step(next, "Next →", "next"));
   }
   let opened = "";
   async function openTrial(wanted) {
     const row = rowOf(wanted.trial), key = `${wanted.trial}|${wanted.with || ""}`;
+    if (row < 0 && live && await live.underWay(wanted.trial)) { opened = ""; return; }
     if (row < 0) { single(el("p", { class: "note warn" }, `No trial of this report has an id that starts with '${wanted.trial}'.`), el("a", { href: "#trials" }, "All trials")); return; }
     if (opened !== key || $("single").hidden) {
       const second = wanted.with ? rowOf(wanted.with) : -1;
@@ -499,7 +513,7 @@
     if (wanted.turn && $("trajectory")) {
       const turn = Number(wanted.turn);
       if (!$(`turn-${turn}`)) $("trajectory").drawTo(turn);
-      for (const one of document.querySelectorAll(".turn.current")) one.classList.remove("current");
+      for (const one of every(".turn.current")) one.classList.remove("current");
       const found = $(`turn-${turn}`);
       if (found) { found.classList.add("current"); found.scrollIntoView({ block: "start" }); found.focus({ preventScroll: true }); }
     }
@@ -529,18 +543,18 @@
     const chosen = filters(), key = JSON.stringify(chosen);
     const isSingle = Boolean(wanted.trial) || wanted.page === "task";
     const listed = wanted.page === "task" ? {} : chosen;
-    if (key !== before) { shownRows = select(listed); before = key; if (wanted.page !== "task") narrowMatrix(listed); table.stale = true; }
+    if (key !== before) { shownRows = select(listed); before = key; if (wanted.page !== "task") narrowMatrix(listed); if (table) table.stale = true; }
     if (isSingle) {
       if (wanted.trial) await openTrial(wanted); else await openTask(wanted);
     } else {
       const was = $("single").hidden;
       $("single").hidden = true; $("report").hidden = false;
-      if (table.stale) { table.stale = false; table.show(chosen); } else table.draw();
+      if (table && table.stale) { table.stale = false; table.show(chosen); } else if (table) table.draw();
       if (!anchor.includes("=")) { if (anchor && $(anchor) && (!was || anchor !== "main")) $(anchor).scrollIntoView(); }
-      else if (anchor && document.activeElement !== table.task && !table.form.contains(document.activeElement) && !table.heads.contains(document.activeElement)) $("trials").scrollIntoView();
+      else if (anchor && table && document.activeElement !== table.task && !table.form.contains(document.activeElement) && !table.heads.contains(document.activeElement)) $("trials").scrollIntoView();
     }
     const current = isSingle || anchor.includes("=") ? "trials" : anchor || "overview";
-    for (const link of document.querySelectorAll("nav a")) {
+    for (const link of every("nav a")) {
       if (link.hash !== `#${current}`) { link.removeAttribute("aria-current"); continue; }
       link.setAttribute("aria-current", "true");
       link.closest("ul").scrollLeft = link.offsetLeft - 40;
@@ -561,7 +575,7 @@
   }
   const csv = (lines) => lines.map((line) => line.map(csvCell).join(",")).join("\r\n") + "\r\n";
   function csvButton(name, lines) {
-    return el("button", { type: "button", class: "small", "aria-label": `Save ${name} as CSV`, on: { click: () => save(`${name}.csv`, "text/csv", csv(lines())) } }, "CSV");
+    return small("CSV", () => save(`${name}.csv`, "text/csv", csv(lines())), `Save ${name} as CSV`);
   }
   function svgText(svg) {
     const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
@@ -579,15 +593,15 @@
       one.caption.append(el("span", { class: "bar-tools" }, csvButton(name, () => [...one.rows].filter((line) => !line.hidden).map((line) => [...line.cells].filter((cell) => !cell.hidden).map((cell) => cell.dataset.label || cell.textContent)))));
       if (one.tBodies[0].rows.length > 2) makeSortable(one);
     }
-    for (const one of root.querySelectorAll("figure.chart")) {
-      one.querySelector("figcaption").append(el("button", { type: "button", class: "small", "aria-label": `Save ${one.dataset.name} as SVG`, on: { click: () => save(`${one.dataset.name}.svg`, "image/svg+xml", svgText(one.querySelector("svg"))) } }, "SVG"));
+    for (const one of root.querySelectorAll("figure.chart:not(:has(button))")) {
+      one.querySelector("figcaption").append(small("SVG", () => save(`${one.dataset.name}.svg`, "image/svg+xml", svgText(one.querySelector("svg"))), `Save ${one.dataset.name} as SVG`));
     }
   }
   function makeSortable(one) {
     [...one.tHead.rows[0].cells].forEach((head, at) => {
       const text = head.textContent;
       head.dataset.label = text;
-      head.replaceChildren(el("button", { type: "button", on: { click: () => {
+      head.replaceChildren(button(text, () => {
         const down = head.getAttribute("aria-sort") === "ascending";
         for (const other of one.tHead.rows[0].cells) other.removeAttribute("aria-sort");
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -596,7 +610,7 @@
         const numeric = keyed.some(([found]) => found !== null) && head.classList.contains("n");
         keyed.sort(([a, x], [b, y]) => numeric ? (a === null ? 1 : b === null ? -1 : sign * (a - b)) : sign * (x < y ? -1 : x > y ? 1 : 0));
         body.append(...keyed.map(([, , line]) => line));
-      } } }, text));
+      }));
     });
   }
 
@@ -606,7 +620,7 @@
     el("form", { method: "dialog", on: { submit: (event) => { event.preventDefault(); help.close(); } } }, el("button", {}, "Close")));
   function follow(rel) { const link = document.querySelector(`#single a[rel="${rel}"]`); if (link) link.click(); }
   function turnBy(step) {
-    const turns = [...document.querySelectorAll("#trajectory .turn")].map((one) => Number(one.dataset.turn)).filter(Boolean);
+    const turns = [...every("#trajectory .turn")].map((one) => Number(one.dataset.turn)).filter(Boolean);
     if (!turns.length) return;
     const now = turns.indexOf(Number(parameters().turn) || -1), next = turns[Math.min(Math.max(now + step, 0), turns.length - 1)];
     if (next !== undefined) go({ turn: next });
@@ -620,7 +634,7 @@
     const actions = {
       "/": () => { if (!$("single").hidden) location.hash = fragment({}, filters()) || "#trials"; setTimeout(() => { $("trials").scrollIntoView(); table.task.focus(); }, 50); },
       "?": () => help.showModal(),
-      "Escape": () => { if (!$("single").hidden) location.hash = Object.keys(filters()).length ? fragment({}, filters()) : "#trials"; },
+      "Escape": () => { if (!$("single").hidden) location.hash = back(); },
       "[": () => turnBy(-1), "]": () => turnBy(1),
       ...(inTrial ? { j: () => follow("next"), k: () => follow("prev"), ArrowRight: () => follow("next"), ArrowLeft: () => follow("prev") } : {}),
     };
@@ -629,33 +643,43 @@
   function theme() {
     const stored = (() => { try { return localStorage.getItem("aec-theme"); } catch { return null; } })();
     const set = (name) => {
-      name ? document.documentElement.setAttribute("data-theme", name) : document.documentElement.removeAttribute("data-theme");
-      button.textContent = isDark() ? "Light" : "Dark";
+      name ? html.setAttribute("data-theme", name) : html.removeAttribute("data-theme");
+      scheme.textContent = isDark() ? "Light" : "Dark";
     };
-    const isDark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-    const button = el("button", { type: "button", on: { click: () => { const name = isDark() ? "light" : "dark"; set(name); try { localStorage.setItem("aec-theme", name); } catch { /* not kept */ } } } }, "Dark");
+    const isDark = () => (html.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+    const scheme = button("Dark", () => { const name = isDark() ? "light" : "dark"; set(name); try { localStorage.setItem("aec-theme", name); } catch { /* not kept */ } });
     set(stored === "dark" || stored === "light" ? stored : "");
-    return button;
+    return scheme;
   }
 
-  async function start() {
-    $("tools").append(theme(), el("button", { type: "button", on: { click: () => help.showModal() } }, "Keys"));
-    document.body.append(help);
-    data = await unpack("columns");
+  /** Show these attempts. */
+  async function take(found) {
+    data = found; tasksData = null; before = null;
     ids = Uint8Array.from(atob(data.ids), (char) => char.charCodeAt(0));
-    places = (await unpack("places")) || [];
     rows = Array.from({ length: data.n }, (_, index) => index);
     // A column that says the same of every trial says nothing.
     const dull = { attempt: 1, warnings: 0, usd: null, tokens_out: null, turns: null };
-    COLUMNS = ALL_COLUMNS.filter(([name]) => !(name in dull) || byName(name).some((found) => found !== dull[name]));
-    if (data.n) table = new Trials($("trials-app"));
+    COLUMNS = ALL_COLUMNS.filter(([name]) => !(name in dull) || byName(name)?.some((found) => found !== dull[name]));
+    $("trials-app").replaceChildren();
+    table = data.n ? new Trials($("trials-app")) : null;
     linkMatrix();
     addTools($("report"));
-    addEventListener("hashchange", route);
-    document.addEventListener("keydown", key);
-    addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("#report details")) one.open = true; });
-    if (table) await route();
-    document.documentElement.setAttribute("data-ready", "");
+    if (table || live) await route();
   }
-  start();
+  function begin() {
+    $("tools").append(theme(), button("Keys", () => help.showModal()));
+    document.body.append(help);
+    document.addEventListener("keydown", key);
+  }
+  async function start() {
+    begin();
+    places = (await unpack("places")) || [];
+    addEventListener("hashchange", route);
+    addEventListener("resize", () => { if (table) table.draw(); });
+    addEventListener("beforeprint", () => { for (const one of every("#report details")) one.open = true; });
+    await take(await unpack("columns"));
+    html.setAttribute("data-ready", "");
+  }
+  if (live) live.begin({ el, begin, start, take, single, titled, facts, simpleTable, trajectory, tag, duration, size, say, save, addTools, parameters, table: () => table });
+  else start();
 })();

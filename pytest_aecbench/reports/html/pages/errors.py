@@ -20,7 +20,7 @@ from pytest_aecbench.text import counted, shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Recorded
     from pytest_aecbench.reports.html.blocks import Block
     from pytest_aecbench.reports.html.source import Figures
 
@@ -71,7 +71,7 @@ def _by_agent(figures: Figures) -> Table:
     )
 
 
-def _by_place(figures: Figures, broken: Sequence[TrialRecord]) -> Table:
+def _by_place(figures: Figures, broken: Sequence[Recorded]) -> Table:
     found: Counter[tuple[str, str, str, str]] = Counter()
     for record in broken:
         error = record.evaluation.error
@@ -92,8 +92,8 @@ def folded(message: str) -> str:
     return shortened(_HEX.sub("…", " ".join(message.split())), 200)
 
 
-def _messages(broken: Sequence[TrialRecord]) -> Table:
-    examples: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
+def _messages(broken: Sequence[Recorded]) -> Table:
+    examples: dict[tuple[str, str], list[Recorded]] = defaultdict(list)
     for record in broken:
         assert record.evaluation.error is not None
         error = record.evaluation.error
@@ -112,11 +112,11 @@ def _messages(broken: Sequence[TrialRecord]) -> Table:
     )
 
 
-def _example(record: TrialRecord) -> Cell:
+def _example(record: Recorded) -> Cell:
     return Cell(record.trial_id[:8], trial_link(record.trial_id))
 
 
-def _saved(figures: Figures, broken: Sequence[TrialRecord]) -> int:
+def _saved(figures: Figures, broken: Sequence[Recorded]) -> int:
     """Return how many of these attempts were followed by one at the same trial with a score."""
     scored = {
         (record.experiment_id, record.trial_key) for record in figures.attempts if record.scored

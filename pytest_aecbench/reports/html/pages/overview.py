@@ -13,7 +13,7 @@ from pytest_aecbench.text import counted, duration_text, printable, shortened
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.entry import Recorded
     from pytest_aecbench.reports.html.blocks import Block
     from pytest_aecbench.reports.html.source import Figures
 
@@ -32,7 +32,7 @@ def overview(figures: Figures) -> Section:
         blocks.append(Note(f"The gate {word}.", f"verdict {kind}"))
         blocks += [Note(line, f"line {_line_kind(line)}") for line in source.verdict.lines]
     blocks.append(_tiles(figures))
-    if source.has_results:
+    if source.has_results and not source.is_served:
         words = "answers and outputs; publish with --include=figures"
         blocks.append(Note(f"This page contains {words}.", "warn"))
     blocks.append(Facts([*_facts(figures.attempts)]))
@@ -83,7 +83,7 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else ""
 
 
-def _wall(records: Sequence[TrialRecord]) -> str:
+def _wall(records: Sequence[Recorded]) -> str:
     if not records:
         return ""
     started = min(record.timing.started_at for record in records)
@@ -91,7 +91,7 @@ def _wall(records: Sequence[TrialRecord]) -> str:
     return f"{duration_text(max(0.0, (ended - started).total_seconds()))} from first to last"
 
 
-def _facts(records: Sequence[TrialRecord]) -> Iterator[tuple[str, str]]:
+def _facts(records: Sequence[Recorded]) -> Iterator[tuple[str, str]]:
     yield "experiments", _list(record.experiment_id for record in records)
     datasets = {
         f"{record.dataset.name}@{record.dataset.version}"
@@ -109,7 +109,7 @@ def _facts(records: Sequence[TrialRecord]) -> Iterator[tuple[str, str]]:
     yield "pytest-aecbench", _list(record.harness_version for record in records)
 
 
-def _agent(record: TrialRecord) -> str:
+def _agent(record: Recorded) -> str:
     agent = record.agent
     model = f", {agent.model}" if agent.model else ""
     return f"{agent.name} ({agent.harness}{model})"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pytest_aecbench.cli.console import print_problem, project_settings
+from pytest_aecbench.cli.console import AsJson, print_json, print_problem, project_settings
 from pytest_aecbench.cli.report import Holdout  # noqa: TC001  (typer reads it)
 from pytest_aecbench.errors import SettingsError
 
@@ -47,6 +47,7 @@ def view(
         typer.Option(metavar="NAME", help="Answer to this host name too; may be repeated."),
     ] = None,
     holdout: Holdout = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show results in a browser, live while a run goes on; Ctrl-C ends it.
 
@@ -59,7 +60,7 @@ def view(
     opens = has_display() if open_ is None else open_
     if lease := running_viewer(settings.ledger_root):
         address = f"{lease.address}{path}#token={lease.token}"
-        typer.echo(f"already running at {address}")
+        _say(address, is_running=True, as_json=as_json)
         if opens:
             open_browser(address)
             time.sleep(_HANDOVER_SEC)
@@ -72,11 +73,18 @@ def view(
                 "and files of trials, and the token is sent unencrypted"
             )
         address = f"{made.lease.address}{path}#token={made.lease.token}"
-        typer.echo(address)
+        _say(address, is_running=False, as_json=as_json)
         if opens:
             open_browser(address)
         with contextlib.suppress(KeyboardInterrupt):
             made.serve()
+
+
+def _say(address: str, *, is_running: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"address": address, "already_running": is_running})
+    else:
+        typer.echo(f"already running at {address}" if is_running else address)
 
 
 def _path(ledger_root: Path, what: Sequence[str]) -> str:

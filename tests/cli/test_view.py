@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -50,7 +51,10 @@ def test_a_viewer_says_its_address_is_found_again_and_ends_at_ctrl_c(
     assert token not in Path(f"/proc/{process.pid}/cmdline").read_text()
     assert token not in Path(f"/proc/{process.pid}/environ").read_text()
     assert said(project, "latest") == f"already running at {line}"
-    assert said(project) == f"already running at {line.replace('e/nightly', '')}"
+    address = line.strip().replace("e/nightly", "")
+    assert said(project) == f"already running at {address}\n"
+    as_json = json.loads(said(project, "--json"))
+    assert as_json == {"address": address, "already_running": True}
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, "", "")

@@ -24,6 +24,7 @@ from pytest_aecbench.testing import RunningSandbox
 from pytest_aecbench.testing.sandbox import launching
 from tests.conformance.conftest import BASE, LaunchTask, write_context
 from tests.conformance.runs import wait_until
+from tests.costs import at_night
 from tests.elsewhere import in_another_namespace, on_another_machine
 from tests.tasks import write_tree
 
@@ -344,6 +345,25 @@ def test_a_command_ends_at_its_deadline_although_the_sandbox_may_live_on(
 
 
 # What goes wrong
+
+
+@pytest.mark.parametrize("rounds", [3, at_night(30)])
+def test_a_container_killed_at_the_start_of_a_command_is_gone_and_not_broken(
+    launch_task: LaunchTask, engine: Any, rounds: int
+) -> None:
+    """The agent had no part in it, so it must not be scored for it."""
+
+    def run_on(sandbox: RunningSandbox) -> None:
+        while True:
+            sandbox.run("true")
+
+    for _ in range(rounds):
+        sandbox = launch_task()
+        with ThreadPoolExecutor(6) as threads:
+            running = [threads.submit(run_on, sandbox) for _ in range(6)]
+            time.sleep(0.5)  # so that each is at another point of a command
+            engine.kill(sandbox.handle.handle_id)
+            assert {type(one.exception()) for one in running} == {SandboxGone}
 
 
 def test_a_container_killed_meanwhile_is_gone_but_its_files_are_not(

@@ -50,6 +50,7 @@ _PREPARE_SEC = 60.0  # to kill and upload before a command starts
 _SLOWEST_UPLOAD = 1024**2  # bytes per second
 _TOOL_SEC = 10.0
 _DRAIN_SEC = 0.5
+_DEATH_SEC = 5.0
 _SPOOL = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
 _KILLED = 137
@@ -145,6 +146,8 @@ class Container:
             return BackendExecutionResult(_CANNOT_RUN, stderr=f"bash: {reason}\n")
         if "unable to find user" in reason or "unable to find group" in reason:
             raise BackendError(f"user: {user!r} is not known in the image") from None
+        if "executable file not found" not in reason:
+            self._await_death()
         raise SandboxBroken(f"docker: the command cannot be started; {reason}") from None
 
     def _prepare_and_run(
@@ -437,6 +440,13 @@ class Container:
             with _refused_by_contents("starting again"):
                 self.api.start(self.container_id)
             self._is_stopped = False
+
+    def _await_death(self) -> None:
+        """Raise SandboxGone if the container is found to be dead; the engine notices that late."""
+        deadline = time.monotonic() + _DEATH_SEC
+        while time.monotonic() < deadline:
+            self._raise_if_dead()
+            time.sleep(0.05)
 
     def _raise_if_dead(self) -> None:
         with translated(BackendError, "inspecting"):

@@ -76,6 +76,7 @@ class TestDaytona(VendorConformance):
     pass
 
 
+@pytest.mark.nightly  # each image is built by a process of its own; e2b and modal go by day
 class TestDaytonaInContainers(InContainers):
     pass
 

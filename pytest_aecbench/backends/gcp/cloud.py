@@ -6,7 +6,8 @@ import re
 import threading
 import time
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ from requests.exceptions import RequestException
 from pytest_aecbench.backends.gcp.options import project_of
 from pytest_aecbench.backends.remote.calls import Busy, retry
 from pytest_aecbench.errors import BackendError, SettingsError
-from pytest_aecbench.text import one_line
+from pytest_aecbench.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -230,9 +231,10 @@ class Bucket:
         return retry(pages)
 
     def remove(self, names: list[str]) -> None:
-        """Remove objects, a hundred with each call; do nothing about those that are gone."""
+        """Remove objects, a hundred with each call; raise BackendError if some stay."""
 
         def remove(some: list[str]) -> None:
+            # The answers for single objects are not looked at, because some may be gone already.
             with (
                 translated("removing objects"),
                 self._bucket.client.batch(raise_exception=False),
@@ -240,8 +242,17 @@ class Bucket:
                 for name in some:
                     self._bucket.blob(name).delete(retry=None)
 
-        for start in range(0, len(names), _MOST_REMOVED):
-            retry(partial(remove, names[start : start + _MOST_REMOVED]), patience_sec=_END_SEC)
+        def remove_all() -> None:
+            nonlocal names
+            for start in range(0, len(names), _MOST_REMOVED):
+                remove(names[start : start + _MOST_REMOVED])
+            left = set(self.names(commonprefix(names)))
+            names = [name for name in names if name in left]
+            if names:
+                raise Busy(f"gcp: removing objects: {counted(len(names), 'object')} stayed")
+
+        if names:
+            retry(remove_all, patience_sec=_END_SEC)
 
 
 @contextmanager

@@ -246,7 +246,7 @@ class Bucket:
             nonlocal names
             for start in range(0, len(names), _MOST_REMOVED):
                 remove(names[start : start + _MOST_REMOVED])
-            left = set(self.names(commonprefix(names)))
+            left = set(self.names(commonprefix(names)))  # noqa: RUF071  (of characters)
             names = [name for name in names if name in left]
             if names:
                 raise Busy(f"gcp: removing objects: {counted(len(names), 'object')} stayed")

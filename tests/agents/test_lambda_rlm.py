@@ -186,7 +186,7 @@ def test_a_section_begins_when_its_dependencies_are_written(
 
 
 def test_all_workers_are_used_and_never_more(serve: Serve, trial: Trial) -> None:
-    server = serve(delay_sec=0.05)
+    server = serve(delay_sec=0.4)
     trial.documents = {"long.txt": "one line of it\n" * 1000}
     trial.sections = {"only": {"input_mapping": ["long"]}}
     trial.toml = "[planner]\ncontext_window_chars = 1000\n[execution]\nmax_parallel_workers = 4\n"

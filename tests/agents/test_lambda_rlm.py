@@ -177,9 +177,6 @@ def test_a_section_begins_when_its_dependencies_are_written(
     result = trial.run()
     assert early == []
     assert server.most_in_flight <= workers
-    free = sum(not needs for needs in graph.values())
-    if workers > 1 and free > 1:
-        assert server.most_in_flight > 1
     assert re.findall(r"^# \d+\. S(\d+)$", trial.report, re.MULTILINE) == [
         name[1:] for name in graph
     ]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["GCPBatchBackend"]
 
 _PREFLIGHT_SEC = 60.0
+_CLOSE_SEC = 120.0
 # A job that its run has not deleted a day after its last trial may have ended was forgotten.
 _EXPIRY_SEC = 8 * 86_400
 _STATES = {
@@ -77,7 +78,7 @@ class GCPBatchBackend:
         self._images: dict[str, Image] = {}
         self._places: dict[str, Path | None] = {}  # of trials: where their files are, if they are
         self._submissions: list[Submission] = []
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self.left_alone: list[str] = []  # by the last ``reap``
 
     @classmethod
@@ -205,6 +206,12 @@ class GCPBatchBackend:
         finally:
             with self._lock:
                 self._submissions.remove(submission)
+                self._lock.notify_all()
+
+    def close(self) -> None:
+        """Wait until all jobs are deleted, which their threads do after the last outcome."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._submissions, _CLOSE_SEC)
 
     def _home_of(self, trial_id: str) -> Path | None:
         """Return a new directory for a trial's files; None if the trial was torn down."""

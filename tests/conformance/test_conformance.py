@@ -51,6 +51,8 @@ class TestLocalByRewriting(LocalConformance):
 @pytest.mark.needs("docker")
 class TestDocker(BackendConformance):
     enforces_memory = True
+    # It takes its whole patience here; the other backends try it by day.
+    left_to_night = ("test_a_process_that_stops_all_others_is_ended",)
 
     @pytest.fixture
     def backend(self, docker_backend: ComputeBackend) -> ComputeBackend:

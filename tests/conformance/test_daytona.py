@@ -16,6 +16,7 @@ import pytest
 
 from pytest_aecbench.backends.remote import RemoteBackend
 from tests.conformance.vendors import (
+    SLOW_ATTACKS,
     WHOLE_RUNS,
     InContainers,
     StandIn,
@@ -32,15 +33,25 @@ from tests.tasks import write_indented
 pytestmark = pytest.mark.needs("namespaces")
 
 
+@pytest.fixture(scope="class")
+def built(executor: Executor) -> dict[str, Any]:
+    """Snapshots that the tests of a class have built, because a build takes most of their time."""
+    return {}
+
+
 @pytest.fixture
-def server(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaytonaServer]:
+def server(
+    executor: Executor, built: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[DaytonaServer]:
     from pytest_aecbench.backends.daytona import snapshots
 
     server = DaytonaServer(executor)
+    server.snapshots.update(built)
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(snapshots, "PROGRAM", plaintext.PROGRAM)
     yield server
+    built.update(server.snapshots)
     server.close()
 
 
@@ -73,7 +84,7 @@ def backend(server: DaytonaServer) -> Any:
 
 
 class TestDaytona(VendorConformance):
-    pass
+    left_to_night = SLOW_ATTACKS
 
 
 @pytest.mark.nightly  # each image is built by a process of its own; e2b and modal go by day
@@ -126,6 +137,7 @@ class TestFaults(VendorFaults):
             )
             for number in range(3)
         ]
+        server.forget_images()
         before = dict(os.environ)
         with variables_removed() as removed, ThreadPoolExecutor(3) as threads:
             images = list(threads.map(lambda task: backend.build_environment(task_dir=task), tasks))
@@ -144,6 +156,7 @@ class TestFaults(VendorFaults):
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("RUN_OF_TEST", str(tmp_path))
+        server.forget_images()
         server.faults.append(Fault(r"POST /snapshots$", hang=True))
         program = (
             "import sys; from pathlib import Path;"

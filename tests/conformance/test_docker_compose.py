@@ -53,7 +53,9 @@ FILES = {
     autouse=True,
     params=[
         pytest.param(2, marks=pytest.mark.needs("compose"), id="compose-2"),
-        pytest.param(1, marks=pytest.mark.needs("docker-compose"), id="compose-1"),
+        pytest.param(
+            1, marks=[pytest.mark.needs("docker-compose"), pytest.mark.nightly], id="compose-1"
+        ),
     ],
 )
 def compose(

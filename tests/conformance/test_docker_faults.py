@@ -313,6 +313,7 @@ def test_an_engine_that_is_away_when_an_image_is_looked_up_is_tried_again(
     assert {*causes(project)[:-1]} == {"backend_lost"}
 
 
+@pytest.mark.nightly  # by day, connections that are lost during a build are enough
 @pytest.mark.needs("dockerd")
 def test_an_engine_that_stops_while_it_builds_an_image_is_tried_again(
     project: Project, private_engine: PrivateEngine

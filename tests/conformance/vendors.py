@@ -38,7 +38,14 @@ from tests.standins.executor import Executor
 from tests.standins.server import Fault
 from tests.stopping import wait_until, worker_of
 
-__all__ = ["WHOLE_RUNS", "InContainers", "StandIn", "VendorConformance", "VendorFaults"]
+__all__ = [
+    "SLOW_ATTACKS",
+    "WHOLE_RUNS",
+    "InContainers",
+    "StandIn",
+    "VendorConformance",
+    "VendorFaults",
+]
 
 
 class StandIn(Protocol):
@@ -91,7 +98,9 @@ class VendorConformance(BackendConformance):
         """Start sandboxes on a disk of their own, which is not that of this process."""
         with on_small_disk(executor, tmp_path_factory.mktemp("disk")):
             monkeypatch.setattr(box, "_REQUESTS", "/tests")  # their /tmp is in memory
+            server.forget_images()  # which are on another disk
             yield request.getfixturevalue("launch")
+            server.forget_images()
 
     def test_a_full_disk_is_the_agents_unless_others_share_it(
         self, backend: RemoteBackend, launch_on_small_disk: Launch
@@ -133,6 +142,12 @@ class InContainers(VendorConformance):
         "test_odd_names_go_in_and_come_out",
     )
 
+
+# What these do to a sandbox takes the backend's whole patience to find out, with any vendor alike.
+SLOW_ATTACKS = (
+    "test_a_process_that_stops_all_others_is_ended",
+    "test_broken_programs_are_not_an_error_of_the_backend",
+)
 
 # Each of these starts pytest with an SDK, some of them twice.
 WHOLE_RUNS = (

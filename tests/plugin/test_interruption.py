@@ -25,7 +25,7 @@ LANES = "--aec-concurrency=4"
     [
         ("controller", (), "auto"),
         ("controller", ("-n2",), "auto"),
-        ("worker", ("-n2",), "auto"),
+        at_night("worker", ("-n2",), "auto"),
         ("group", ("-n2",), "auto"),
         ("group", (), "rewriting"),
         ("controller", (LANES,), "auto"),
@@ -68,8 +68,8 @@ def test_a_terminal_that_is_closed_stops_the_run_in_good_order(
     ("whom", "arguments"),
     [
         ("controller", ()),
-        ("controller", ("-n2",)),
-        ("worker", ("-n2",)),
+        at_night("controller", ("-n2",)),
+        at_night("worker", ("-n2",)),
         ("group", ("-n2",)),
         ("controller", (LANES,)),
     ],
@@ -110,7 +110,8 @@ def test_a_first_signal_lets_a_teardown_end(
 
 
 @pytest.mark.parametrize(
-    "phase", ["agent", "verify", "teardown", at_night("launch"), at_night("collect")]
+    "phase",
+    ["agent", "teardown", at_night("launch"), at_night("verify"), at_night("collect")],
 )
 def test_a_worker_killed_in_any_phase_makes_an_error_with_a_record(
     project: Project, phase: str

@@ -149,7 +149,8 @@ def aec_execution(aec_execution):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("-s",), ("-rA",), at_night(("-v",)), at_night(("-q",)), at_night(("-x",))]
+    "arguments",
+    [("-s",), at_night(("-rA",)), at_night(("-v",)), at_night(("-q",)), at_night(("-x",))],
 )
 def test_all_that_pytest_prints_is_as_if_there_were_no_such_lines(
     project: Project, arguments: tuple[str, ...]

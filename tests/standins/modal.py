@@ -25,7 +25,7 @@ from modal_proto import api_grpc, api_pb2, task_command_router_grpc
 from modal_proto import task_command_router_pb2 as router_pb2
 
 from pytest_aecbench.backends import Limits
-from pytest_aecbench.errors import BackendError, SandboxGone
+from pytest_aecbench.errors import BackendError, SandboxGone, TransferError
 from tests.standins.executor import Executor
 from tests.standins.server import Call, Fault, ServerThread
 
@@ -55,6 +55,11 @@ class _Exec:
     stderr: bytes = b""
     code: int = 0
     gone: bool = False
+
+    def fail(self, kind: str, message: str) -> None:
+        """End as the tool for files ends that cannot do its work."""
+        self.code = 1
+        self.stderr = json.dumps({"error_kind": kind, "message": message}).encode()
 
 
 @dataclass
@@ -451,16 +456,16 @@ class _Router(_unimplemented(task_command_router_grpc.TaskCommandRouterBase)):  
                     await asyncio.to_thread(executor.write, sandbox_id, asked["path"], source)
                 except OSError:
                     full = "No space left on device (os error 28)"
-                    problem = {"error_kind": "StorageFull", "message": full}
-                    process.code, process.stderr = 1, json.dumps(problem).encode()
+                    process.fail("StorageFull", full)
+                except TransferError as error:
+                    process.fail("Other", str(error))
             return
         assert what == "ReadFile", what
         try:
             pieces = await asyncio.to_thread(lambda: list(executor.read(sandbox_id, asked["path"])))
             process.stdout = b"".join(pieces)
         except FileNotFoundError:
-            problem = {"error_kind": "NotFound", "message": "no such file"}
-            process.code, process.stderr = 1, json.dumps(problem).encode()
+            process.fail("NotFound", "no such file")
 
     async def TaskExecStdinWriteStream(self, stream: Any) -> None:  # noqa: N802
         process: _Exec | None = None

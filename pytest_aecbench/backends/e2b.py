@@ -247,6 +247,8 @@ def _translated(what: str, *, dispatched: bool = False) -> Iterator[None]:
         raise Lost(f"e2b: {what}: {one_line(error)}") from None
     except NotEnoughSpaceException as error:
         raise Full(f"e2b: {what}: {one_line(error)}") from None
+    except e2b.InvalidArgumentException as error:  # a repeated call would be refused as well
+        raise BackendError(f"e2b: {what}: {one_line(error)}") from None
     except e2b.SandboxException as error:
         kind = Lost if (error.status_code or 0) >= 500 or dispatched else BackendError
         raise kind(f"e2b: {what}: {one_line(error)}") from None

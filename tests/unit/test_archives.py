@@ -1,4 +1,4 @@
-"""Archives that come out of a sandbox: what is left out of them, and when there is no more time."""
+"""Archives on their way to and from sandboxes: what is left out, and when there is no more time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.backends.shared.archives import COLLECT_SEC, FILE_CAP, tidy, unpack
+from pytest_aecbench.backends.shared.spool import spool
 from pytest_aecbench.errors import TransferError
 from pytest_aecbench.host.files import copy_file
 
@@ -80,3 +81,9 @@ def test_a_copy_has_the_holes_the_bytes_and_the_mode_of_its_source(tmp_path: Pat
     assert copy.read_bytes() == source.read_bytes()
     assert copy.stat().st_mode == source.stat().st_mode
     assert copy.stat().st_blocks * 512 < 1 << 20
+
+
+def test_an_archive_on_its_way_is_a_file_that_sdks_take() -> None:
+    with spool() as file:
+        assert isinstance(file, io.IOBase)
+        assert file.seekable()

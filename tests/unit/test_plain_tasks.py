@@ -124,7 +124,7 @@ def test_plain_tasks_are_collected_without_pydantic(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     script = (
         "import sys, pytest\n"
-        "code = pytest.main(['-q', '--collect-only', *sys.argv[1:]])\n"
+        "code = int(pytest.main(['-q', '--collect-only', *sys.argv[1:]]))\n"
         "print('found:', [name for name in ('pydantic', 'filelock') if name in sys.modules], code)"
     )
     for place in ("tasks", "tasks/one/task.toml::trial[oracle-1]"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
@@ -28,6 +27,7 @@ from pytest_aecbench.backends.shared.archives import (
     unpack,
 )
 from pytest_aecbench.backends.shared.shell import check_request
+from pytest_aecbench.backends.shared.spool import spool
 from pytest_aecbench.errors import (
     BackendError,
     SandboxBroken,
@@ -51,7 +51,6 @@ _SLOWEST_UPLOAD = 1024**2  # bytes per second
 _TOOL_SEC = 10.0
 _DRAIN_SEC = 0.5
 _DEATH_SEC = 5.0
-_SPOOL = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
 _KILLED = 137
 _CANNOT_RUN = 126
@@ -498,7 +497,7 @@ def _rest_of_errors(frames: Frames) -> bytes:
 
 @contextmanager
 def _packed(uploads: Mapping[PurePosixPath, Path]) -> Iterator[IO[bytes]]:
-    with tempfile.SpooledTemporaryFile(_SPOOL) as file:
+    with spool() as file:
         with closing(ArchiveWriter(file)) as archive:
             for target, source in uploads.items():
                 archive.add(target, source)

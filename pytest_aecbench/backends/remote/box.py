@@ -6,7 +6,6 @@ import base64
 import binascii
 import secrets
 import tarfile
-import tempfile
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pytest_aecbench.backends.shared.archives import (
     unpack,
 )
 from pytest_aecbench.backends.shared.output import OUTPUT_CAP
+from pytest_aecbench.backends.shared.spool import spool
 from pytest_aecbench.errors import (
     BackendError,
     BackendLost,
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 
 _HALF = OUTPUT_CAP // 2
 _REQUESTS = "/tmp"  # noqa: S108  (the sandbox's own)
-_SPOOL = 16 * 1024 * 1024
+_PIECE = 1024 * 1024
 _TRANSFER_SEC = 600.0
 _MARGIN_SEC = 60.0  # for the steps before and after the command itself
 _FOREVER_SEC = 7 * 24 * 3600.0
@@ -120,7 +120,7 @@ class Box:
             is_first=not self._is_prepared,
             since=self._since,
         )
-        with tempfile.SpooledTemporaryFile(_SPOOL) as archive:
+        with spool() as archive:
             pack_uploads(
                 archive,
                 request.uploads,
@@ -165,7 +165,7 @@ class Box:
     ) -> list[str]:
         """Send a request, run its script, and return the fields of its answer."""
         where = self._where(nonce)
-        with tempfile.SpooledTemporaryFile(_SPOOL) as file:
+        with spool() as file:
             with tarfile.open(fileobj=file, mode="w") as tar:
                 add_parts(tar, parts, archive)
             self._write(f"{where}.tar", file)
@@ -250,7 +250,7 @@ class Box:
     def _read(self, path: str) -> Iterable[bytes]:
         def read() -> IO[bytes]:
             with ExitStack() as stack:
-                file = stack.enter_context(tempfile.SpooledTemporaryFile(_SPOOL))
+                file = stack.enter_context(spool())
                 for chunk in self.vendor.read(self.sandbox_id, path):
                     file.write(chunk)
                     if file.tell() > 2 * TOTAL_CAP:  # more than it was said to have
@@ -316,7 +316,7 @@ class Box:
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
     with file:
-        yield from iter(lambda: file.read(_SPOOL), b"")
+        yield from iter(lambda: file.read(_PIECE), b"")
 
 
 def _answer(said: str, nonce: str) -> list[str]:

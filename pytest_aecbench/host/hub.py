@@ -141,6 +141,11 @@ class Hub:
         """End a ``step`` that waits; a signal handler may call it."""
         self._answers.put(None)
 
+    def look_again(self) -> None:
+        """Ask at once for the conditions that lanes wait for; any thread may call it."""
+        self._next_poll = 0.0
+        self.wake()
+
     def drain(self, patience_sec: float) -> None:
         """Wait for the threads of lanes that are over, but not for ever."""
         end = time.monotonic() + patience_sec

@@ -191,7 +191,7 @@ class _Seeker:
 
     @property
     def has_slot(self) -> bool:
-        """Whether it has found one."""
+        """True once it has found one."""
         return self._slot is not None
 
     def is_first(self) -> bool:

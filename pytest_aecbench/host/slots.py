@@ -157,7 +157,7 @@ class _Line:
                 self._ring()
 
     def free(self, number: int) -> None:
-        """Tell the first of a slot that is free now."""
+        """Let the first try a slot that is free now."""
         with self._lock:
             self._freed.add(number)
             self._ring()

@@ -111,7 +111,7 @@ def pytest_sessionstart() -> Generator[None, None, None]:
     """Name the limit of this process that does not let xdist start its workers."""
     try:
         yield
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         _refuse_low_limit(error)
         raise
 
@@ -163,12 +163,12 @@ def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
             _write_header(config, reporter, recovered)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         _refuse_low_limit(error)
         raise
 
 
-def _refuse_low_limit(error: OSError) -> None:
+def _refuse_low_limit(error: OSError | RuntimeError) -> None:
     from pytest_aecbench.host.limits import exhausted_limit
 
     if (exhausted := exhausted_limit(error)) is not None:

@@ -5,7 +5,8 @@ Three things are measured, each against a floor of the same run:
 - ``local``: trials in real sandboxes, all in flight at once, against the same trials one at a time;
 - ``hollow``: the same with sandboxes that are directories, which leaves the cost of the harness;
 - ``docker``: trials that do nothing in four lanes, against the bare engine (``alike`` of
-  ``docker_trials.py``: the same containers, commands and files, in four processes).
+  ``docker_trials.py``: the same containers, commands and files, in four processes);
+- ``separate``: the same with verifiers in containers of their own, against ``apart``.
 
 Memory is the most that the process had resident (VmHWM; ``getrusage`` would also count the process
 that started it). Processor time is that of the process itself, with its start and all imports.
@@ -23,11 +24,12 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from docker_trials import run_floor, tasks_in
+from docker_trials import APART, run_floor, tasks_in
 from generated import write_tasks
 
 LANES = 4
 NOOP_TRIALS = (20, 200)
+MODES = {"docker": "shared", "separate": "separate"}
 
 # Agents go on when as many of them are there as MEET says.
 MEETING = r"""
@@ -95,12 +97,9 @@ class Cost(NamedTuple):
     wall_sec: float
 
 
-def write_project(root: Path, trials: int, conftest: str) -> None:
-    write_tasks(root, trials)
+def write_project(root: Path, trials: int, conftest: str, mode: str = "shared") -> None:
+    write_tasks(root, trials, mode)
     (root / "conftest.py").write_text(conftest)
-    for path in root.glob("tasks/*/*/task.toml"):  # one sandbox for each trial
-        text = path.read_text()
-        path.write_text(text.replace("[verifier]\n", '[verifier]\nenvironment_mode = "shared"\n'))
 
 
 def run(root: Path, lanes: int, *arguments: str) -> Cost:
@@ -139,18 +138,18 @@ def measure_in_flight(backend: str, trials: int, rounds: int) -> None:
     )
 
 
-def measure_docker(trials: int, rounds: int) -> None:
+def measure_docker(trials: int, rounds: int, mode: str) -> None:
     from pytest_aecbench.backends.docker import DockerBackend
 
     ours, floors = [], []
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        write_project(root, trials, COUNTING)
+        write_project(root, trials, COUNTING, mode)
         backend = DockerBackend()
         images = [backend.build_environment(task_dir=task) for task in tasks_in(root)]
         for _ in range(rounds):
             start = time.perf_counter()
-            run_floor("alike", root, images, LANES)
+            run_floor("alike" if mode == "shared" else APART, root, images, LANES)
             floors.append(time.perf_counter() - start)
             # The bare trials run the solution too.
             ours.append(run(root, LANES, "--aec-backend=docker"))
@@ -159,8 +158,8 @@ def measure_docker(trials: int, rounds: int) -> None:
     )
     cpu = min(one.cpu_sec for one in ours) / trials * 1000
     print(
-        f"{trials} docker trials in {LANES} lanes: {wall:.0f} ms each, the engine alone "
-        f"{floor:.0f} ms, ratio {wall / floor:.2f}; processor time {cpu:.0f} ms each "
+        f"{trials} docker trials in {LANES} lanes, {mode} verifiers: {wall:.0f} ms each, engine "
+        f"alone {floor:.0f} ms, ratio {wall / floor:.2f}; processor time {cpu:.0f} ms each "
         f"(best of {rounds})"
     )
 
@@ -172,15 +171,15 @@ def has_engine() -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=2, help="the best of so many counts")
-    parser.add_argument("parts", nargs="*", default=["local", "hollow", "docker"])
+    parser.add_argument("parts", nargs="*", default=["local", "hollow", *MODES])
     arguments = parser.parse_args()
     if "local" in arguments.parts:
         measure_in_flight("local", 100, arguments.rounds)
     if "hollow" in arguments.parts:
         measure_in_flight("hollow", 1000, arguments.rounds)
-    if "docker" in arguments.parts and has_engine():
-        for trials in NOOP_TRIALS:
-            measure_docker(trials, arguments.rounds)
+    for part, mode in MODES.items():
+        for trials in NOOP_TRIALS if part in arguments.parts and has_engine() else ():
+            measure_docker(trials, arguments.rounds, mode)
 
 
 if __name__ == "__main__":

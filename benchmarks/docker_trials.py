@@ -8,6 +8,9 @@ processes as there are workers:
 - ``alike``: what a trial cannot do without, since the verifier's files may come only after the
   agent: an exec for each of the two, and the logs and the workspace fetched.
 
+A third one, ``apart``, is for verifiers in a container of their own, as ``concurrency.py`` measures
+them: that of ``alike``, and a second container, into which the workspace is put.
+
 It needs an engine with ``python:3.11-slim``.
 """
 
@@ -33,6 +36,7 @@ from pytest_aecbench.backends import BackendExecutionRequest, Limits
 from pytest_aecbench.backends.docker import DockerBackend
 
 FLOORS = ("least", "alike")
+APART = "apart"
 Costs = dict[tuple[str, int], list[float]]
 
 
@@ -43,17 +47,42 @@ def tasks_in(root: Path) -> list[Path]:
 def bare_trial(api: Any, floor: str, image: str, task: Path) -> None:
     solve, verify = ((task / name).read_text() for name in ("solution/solve.sh", "tests/test.sh"))
     first = f"mkdir -p /logs/verifier\n({solve})"
-    container = api.create_container(image, ["sleep", "infinity"])["Id"]
-    api.start(container)
-    for command in [f"{first}\n({verify})"] if floor == "least" else [first, verify]:
-        api.exec_start(api.exec_create(container, ["bash", "-c", command])["Id"])
-    paths = ["/logs/verifier"] if floor == "least" else ["/logs/verifier", "/workspace"]
-    fetched = [b"".join(api.get_archive(container, path)[0]) for path in paths]
+    container = start(api, image)
+    if floor == APART:
+        run(api, container, first)
+        workspace = fetch(api, container, "/workspace")
+        api.remove_container(container, force=True)
+        container = start(api, image)
+        api.put_archive(container, "/", workspace)
+        run(api, container, f"mkdir -p /logs/verifier\n({verify})")
+        paths = ["/logs/verifier"]
+    elif floor == "least":
+        run(api, container, f"{first}\n({verify})")
+        paths = ["/logs/verifier"]
+    else:
+        run(api, container, first)
+        run(api, container, verify)
+        paths = ["/logs/verifier", "/workspace"]
+    fetched = [fetch(api, container, path) for path in paths]
     with tarfile.open(fileobj=io.BytesIO(fetched[0])) as tar:
         reward = tar.extractfile("verifier/reward.txt")
         assert reward is not None
         assert reward.read() == b"1\n"
     api.remove_container(container, force=True)
+
+
+def start(api: Any, image: str) -> str:
+    container: str = api.create_container(image, ["sleep", "infinity"])["Id"]
+    api.start(container)
+    return container
+
+
+def run(api: Any, container: str, command: str) -> None:
+    api.exec_start(api.exec_create(container, ["bash", "-c", command])["Id"])
+
+
+def fetch(api: Any, container: str, path: str) -> bytes:
+    return b"".join(api.get_archive(container, path)[0])
 
 
 def run_floor(floor: str, root: Path, images: list[str], workers: int) -> None:
@@ -125,7 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=2, help="the best of so many counts")
-    parser.add_argument("--floor", choices=FLOORS, help=argparse.SUPPRESS)
+    parser.add_argument("--floor", choices=(*FLOORS, APART), help=argparse.SUPPRESS)
     parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--share", help=argparse.SUPPRESS)
     parser.add_argument("images", nargs="*", help=argparse.SUPPRESS)

@@ -32,6 +32,7 @@ from filelock import FileLock
 import pytest_aecbench
 from tests.costs import NIGHTLY, REQUIRED, Costs
 from tests.interpreters import find_python
+from tests.leftovers import Leftovers
 from tests.scheduling import ALONE, LoadGroupScheduling, Scheduling
 
 # pytester forgets what a run in this process imports, so that each would import all of it anew.
@@ -97,6 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
     ):
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(Costs(turn="alone_on_engine"), "aec-test-costs")
+    config.pluginmanager.register(Leftovers(), "aec-test-leftovers")
     # A shell's background jobs, and all that they start, ignore SIGINT, and those of nohup SIGHUP;
     # here runs are interrupted by both.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

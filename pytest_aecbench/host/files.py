@@ -93,9 +93,8 @@ def read_text(path: Path | str) -> str:
 def read_regular(path: Path | str, max_bytes: int, *, follow: bool = True) -> bytes:
     """Return a regular file's bytes; raise OSError if it is of another kind or too large."""
     # Bare system calls, because every worker reads two files of each of ten thousand tasks.
-    descriptor = _open(path, follow)
+    descriptor, size = _open(path, follow)
     try:
-        size = os.fstat(descriptor).st_size
         if size > max_bytes:
             raise OSError(errno.EFBIG, f"more than {max_bytes >> 20} MiB", str(path))
         return os.read(descriptor, size)
@@ -105,15 +104,17 @@ def read_regular(path: Path | str, max_bytes: int, *, follow: bool = True) -> by
 
 def open_regular(path: Path) -> IO[bytes]:
     """Open a regular file; raise OSError if it is of another kind."""
-    return os.fdopen(_open(path, follow=True), "rb")
+    return os.fdopen(_open(path, follow=True)[0], "rb")
 
 
-def _open(path: Path | str, follow: bool) -> int:
+def _open(path: Path | str, follow: bool) -> tuple[int, int]:
+    """Return a descriptor of a regular file, and its size."""
     # O_NONBLOCK: do not wait for the writer of a pipe.
     flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        return descriptor, found.st_size
     os.close(descriptor)
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 

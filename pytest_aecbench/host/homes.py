@@ -17,7 +17,15 @@ from pytest_aecbench.host.files import read_regular, shared_directory
 from pytest_aecbench.host.heartbeat import beat, silence
 from pytest_aecbench.host.owner import Owner
 
-__all__ = ["Homes", "abandoned_homes", "find_homes", "keep", "make_home", "remove_tree"]
+__all__ = [
+    "Homes",
+    "abandoned_homes",
+    "find_homes",
+    "is_maker_dead",
+    "keep",
+    "make_home",
+    "remove_tree",
+]
 
 _OWNER_FILE = "owner.json"
 _KEPT_FILE = "kept"
@@ -79,8 +87,12 @@ def _owner_of(home: Path) -> Owner | None:
 
 def _is_left_by_its_maker(home: Path) -> bool:
     """Return whether a home without an owner's file will not get one any more."""
-    maker = home.name.rpartition("-")[0].rpartition("-")[2]
-    return Owner.is_dead_by_its_short(maker) or silence(home) > _NAMELESS_SEC
+    return is_maker_dead(home.name) or silence(home) > _NAMELESS_SEC
+
+
+def is_maker_dead(home: str) -> bool:
+    """Return whether the process that made a home of this name is known to have ended."""
+    return Owner.is_dead_by_its_short(home.rpartition("-")[0].rpartition("-")[2])
 
 
 def remove_tree(directory: Path) -> None:

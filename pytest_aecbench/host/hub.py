@@ -141,6 +141,11 @@ class Hub:
         """End a ``step`` that waits; a signal handler may call it."""
         self._answers.put(None)
 
+    def look_again(self) -> None:
+        """Ask at once for the conditions that lanes wait for; any thread may call it."""
+        self._next_poll = 0.0
+        self.wake()
+
     def drain(self, patience_sec: float) -> None:
         """Wait for the threads of lanes that are over, but not for ever."""
         end = time.monotonic() + patience_sec
@@ -155,15 +160,21 @@ class Hub:
         """
         lane = wait.lane
         self._on_leave(lane)
+        value: Any = None
+        error: BaseException | None = None
         if self._stop is not None and not lane.is_shielded:
             wait.is_abandoned = True
-            value, error = None, self._stop()
+            error = self._stop()
         else:
-            begin()
-            lane.wait = wait
-            value, error = self._greenlet.switch()
-            lane.wait = None
-            self._submitted -= wait.is_submitted
+            try:
+                begin()
+            except OSError as failed:  # no thread can be started
+                error = failed
+            else:
+                lane.wait = wait
+                value, error = self._greenlet.switch()
+                lane.wait = None
+                self._submitted -= wait.is_submitted
         self._on_enter(lane)
         if error is not None:
             raise error
@@ -171,8 +182,8 @@ class Hub:
 
     def begin_call(self, job: Callable[[], object]) -> None:
         """Run a job in a thread, which is going to answer."""
-        self._calls += 1
         run_in_thread(job)
+        self._calls += 1
 
     def _run(self, lane: Lane, call: Callable[[], object]) -> None:
         FLOOR.set(lane)

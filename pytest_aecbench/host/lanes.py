@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FLOOR",
     "POLL_SEC",
+    "Bell",
     "Lane",
     "Mutex",
     "Request",
@@ -186,15 +187,39 @@ def pause(seconds: float) -> None:
     time.sleep(max(0.0, end - time.monotonic()))
 
 
-def until(is_over: Callable[[], object]) -> None:
-    """Wait for a condition, which is asked for again and again in this thread."""
+class Bell:
+    """Lets the one that made it, and waits in ``until``, look again at once; any thread rings."""
+
+    def __init__(self) -> None:
+        lane = current()
+        self._hub = None if lane is None else lane.hub
+        self._event = threading.Event()
+
+    def ring(self) -> None:
+        """Let it look again, also if it is looking right now."""
+        self._event.set()
+        if self._hub is not None:
+            self._hub.look_again()
+
+    def wait(self) -> None:
+        """Wait in a thread until it has rung since this was last called, but not for long."""
+        self._event.wait(POLL_SEC)
+        self._event.clear()
+
+
+def until(is_over: Callable[[], object], bell: Bell | None = None) -> None:
+    """Wait for a condition, which is asked for again and again in this thread.
+
+    It is asked for at once when the ``bell`` rings.
+    """
     if is_over():
         return
     lane = current()
     if lane is None:
+        bell = bell or Bell()
         while not is_over():
             _check_wanted()
-            time.sleep(POLL_SEC)
+            bell.wait()
         return
     wait = Wait(lane)
     lane.hub.polls[wait] = is_over

@@ -13,9 +13,16 @@ _LIMITS = {
 }
 
 
-def exhausted_limit(error: OSError) -> str | None:
+# What Python raises in place of an OSError.
+_NO_THREAD = "can't start new thread"
+
+
+def exhausted_limit(error: BaseException) -> str | None:
     """Return which limit the error comes from and what would be right; None if from no limit."""
-    if error.errno not in _LIMITS:
+    number = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        number = errno.EAGAIN
+    if number not in _LIMITS:
         return None
-    command, limit, what = _LIMITS[error.errno]
+    command, limit, what = _LIMITS[number]
     return f"{command} is {resource.getrlimit(limit)[0]}, which is too low; allow {what}"

@@ -3,6 +3,7 @@
 A slot is a locked file, which the kernel unlocks when its holder dies. A process that finds all
 slots taken becomes the heir of one by locking a second file. No other process takes a slot that
 has an heir, so a worker that frees its slot and returns at once cannot overtake those that wait.
+Threads and lanes of one process wait in line, and the first of them looks for a slot.
 
 A backend may start with fewer slots, or get fewer after it could not serve more; the number then
 doubles in regular steps until all are in use.
@@ -14,6 +15,7 @@ import math
 import os
 import random
 import re
+import threading
 import time
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,10 +24,10 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from pytest_aecbench.host.files import shared_directory, whole
-from pytest_aecbench.host.lanes import until
+from pytest_aecbench.host.lanes import Bell, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from filelock import BaseFileLock
@@ -52,25 +54,22 @@ def slot(
     give_up = time.monotonic() + patience_sec
     if first is not None:
         _ramp_up(backend, first)
-    seeker = _Seeker(backend)
+    seeker = _Seeker(backend, count)
     try:
-        # Start with the last one, because processes with a smaller limit use only the first ones.
-        seeker.look(reversed(range(_usable(backend, count))), ours=False)
-        if seeker.slot is None:
-            until(partial(_look_again, seeker, backend, count, give_up))
-        seeker.release_claim()
+        until(partial(_look, seeker, backend, count, give_up), seeker.bell)
+        seeker.stop_seeking()
         yield
     finally:
-        seeker.release_claim()
+        seeker.stop_seeking()
         seeker.release()
 
 
-def _look_again(seeker: _Seeker, backend: str, count: int, give_up: float) -> bool:
-    if time.monotonic() >= give_up:
+def _look(seeker: _Seeker, backend: str, count: int, give_up: float) -> bool:
+    if seeker.is_first():
+        seeker.look(_usable(backend, count))
+    if not seeker.has_slot and time.monotonic() >= give_up:
         raise TimeoutError
-    now = _usable(backend, count)
-    seeker.look(random.sample(range(now), min(now, _GLANCES)))
-    return seeker.slot is not None
+    return seeker.has_slot
 
 
 def cores() -> int:
@@ -129,57 +128,138 @@ def _slug(backend: str) -> str:
 _ours: set[str] = set()
 
 
+class _Line:
+    """The seekers of this process for the same slots, in the order in which they came.
+
+    Only the first looks. It is told of each slot that this process frees, so that none stays free
+    until the next poll, and its claim stands for all of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seekers: list[_Seeker] = []
+        self._freed: set[int] = set()
+
+    def join(self, seeker: _Seeker) -> None:
+        """Let it wait behind the others."""
+        with self._lock:
+            self._seekers.append(seeker)
+
+    def is_first(self, seeker: _Seeker) -> bool:
+        """Return whether it is its turn to look."""
+        return self._seekers[0] is seeker
+
+    def leave(self, seeker: _Seeker) -> None:
+        """Let those behind it go on; do nothing if it has left."""
+        with self._lock:
+            if seeker in self._seekers:
+                self._seekers.remove(seeker)
+                self._ring()
+
+    def free(self, number: int) -> None:
+        """Let the first try a slot that is free now."""
+        with self._lock:
+            self._freed.add(number)
+            self._ring()
+
+    def take_freed(self) -> set[int]:
+        """Return the slots that have become free since this was last called."""
+        with self._lock:
+            freed, self._freed = self._freed, set()
+            return freed
+
+    def _ring(self) -> None:
+        if self._seekers:
+            self._seekers[0].bell.ring()
+
+
+# By the names of their files and by their number: those with a smaller limit hold up no others.
+_lines: dict[tuple[str, int], _Line] = {}
+
+
 class _Seeker:
     """A trial that looks for a slot and meanwhile may be the heir of one."""
 
-    def __init__(self, backend: str) -> None:
-        self._files = shared_directory("slots") / _slug(backend)
-        self.slot: BaseFileLock | None = None
-        self._claim: BaseFileLock | None = None
-        self._claimed = -1
+    def __init__(self, backend: str, count: int) -> None:
+        self._files = f"{shared_directory('slots') / _slug(backend)}-"
+        self.bell = Bell()
+        self._slot: tuple[int, BaseFileLock] | None = None
+        self._claim: tuple[int, BaseFileLock] | None = None
+        self._has_looked = False
+        self._line = _lines.setdefault((self._files, count), _Line())
+        self._line.join(self)
 
-    def look(self, numbers: Iterable[int], *, ours: bool = True) -> None:
-        """Lock the slot that it is the heir of, or one of these, or else become an heir.
+    @property
+    def has_slot(self) -> bool:
+        """True once it has found one."""
+        return self._slot is not None
 
-        Without ``ours``, it does not try the slots that this process has.
-        """
+    def is_first(self) -> bool:
+        """Return whether no other of this process came before."""
+        return self._line.is_first(self)
+
+    def look(self, usable: int) -> None:
+        """Lock a slot, the one that it is the heir of before others, or else become an heir."""
+        if self._claim is not None and self._claim[0] >= usable:
+            self._disclaim()
+        freed = self._line.take_freed()
+        if self._has_looked:
+            glances = random.sample(range(usable), min(usable, _GLANCES))
+            numbers = [*(number for number in freed if number < usable), *glances]
+        else:
+            self._has_looked = True
+            # Start with the last one, because processes with a smaller limit use only the first.
+            numbers = [n for n in reversed(range(usable)) if self._path(n) not in _ours]
         if self._claim is not None:
-            self.slot = self._lock(f"{self._claimed}.slot")
+            self._try(self._claim[0])
         for number in numbers:
-            if self.slot is not None:
-                break
-            if not ours and self._path(f"{number}.slot") in _ours:
-                continue
-            claim = None if number == self._claimed else self._lock(f"{number}.heir")
-            if claim is None:
-                continue
-            self.slot = self._lock(f"{number}.slot")
-            if self.slot is None and self._claim is None:
-                self._claim, self._claimed = claim, number
-            else:
-                claim.release()
-        if self.slot is not None:
-            _ours.add(self.slot.lock_file)
+            if self._slot is None:
+                self._try_unclaimed(number)
+        if self._slot is not None:
+            _ours.add(self._path(self._slot[0]))
 
-    def _path(self, name: str) -> str:
-        return f"{self._files}-{name}"
+    def _path(self, number: int) -> str:
+        return f"{self._files}{number}.slot"
+
+    def _try_unclaimed(self, number: int) -> None:
+        """Take a slot that has no heir, or become its heir if it is taken."""
+        claim = None if self._claim and self._claim[0] == number else self._lock(f"{number}.heir")
+        if claim is None:
+            return
+        self._try(number)
+        if self._slot is None and self._claim is None:
+            self._claim = number, claim
+        else:
+            claim.release()
+
+    def _try(self, number: int) -> None:
+        if lock := self._lock(f"{number}.slot"):
+            self._slot = number, lock
 
     def _lock(self, name: str) -> BaseFileLock | None:
-        lock = FileLock(self._path(name))
+        lock = FileLock(f"{self._files}{name}")
         try:
             lock.acquire(blocking=False)
         except Timeout:
             return None
         return lock
 
-    def release_claim(self) -> None:
-        """Stop being the heir of a slot."""
+    def stop_seeking(self) -> None:
+        """Leave the line, and stop being the heir of a slot."""
+        self._disclaim()
+        self._line.leave(self)
+
+    def _disclaim(self) -> None:
         if self._claim is not None:
-            self._claim.release()
+            self._claim[1].release()
             self._claim = None
 
     def release(self) -> None:
         """Free the slot, if it has one."""
-        if self.slot is not None:
-            _ours.discard(self.slot.lock_file)
-            self.slot.release()
+        if self._slot is not None:
+            number, lock = self._slot
+            lock.release()
+            _ours.discard(self._path(number))
+            for (files, _), line in list(_lines.items()):
+                if files == self._files:
+                    line.free(number)

@@ -27,7 +27,6 @@ RecordedT = TypeVar("RecordedT", bound="TrialRecord | Entry")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class EntryTask(NamedTuple):
@@ -226,7 +225,7 @@ def pack(record: TrialRecord) -> Packed:
     task, agent, evaluation = record.task, record.agent, record.evaluation
     cost, timing, outcome, dataset = record.cost, record.timing, record.agent_result, record.dataset
     return Packed(
-        own=_json(
+        own=_json_of(
             record.trial_key,
             record.repetition,
             record.attempt,
@@ -238,10 +237,10 @@ def pack(record: TrialRecord) -> Packed:
             record.evaluates and [record.evaluates.experiment_id, record.evaluates.trial_id],
             *_COST(cost),
         ),
-        details=_encode(evaluation.details),
-        task=_json(*_TASK(task)),
-        agent=_json(*_AGENT(agent)),
-        shared=_json(
+        details=_json(evaluation.details),
+        task=_json_of(*_TASK(task)),
+        agent=_json_of(*_AGENT(agent)),
+        shared=_json_of(
             record.run_id,
             dataset and _DATASET(dataset),
             record.environment.backend,
@@ -255,7 +254,7 @@ def pack(record: TrialRecord) -> Packed:
             record.outputs.written,
             record.completeness,
         ),
-        more=_json(
+        more=_json_of(
             shortened(evaluation.error.message, _MAX_MESSAGE) if evaluation.error else "",
             evaluation.error and evaluation.error.phase,
             record.environment.image,
@@ -266,8 +265,15 @@ def pack(record: TrialRecord) -> Packed:
     )
 
 
-def _json(*values: object) -> str:
-    return _encode(values)
+def _json_of(*values: object) -> str:
+    return _json(values)
+
+
+def _json(value: object) -> str:
+    # Five times as fast as Python's own, and there already, because a record is a model of it.
+    from pydantic_core import to_json
+
+    return to_json(value).decode()
 
 
 class _Shared(NamedTuple):

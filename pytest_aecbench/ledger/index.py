@@ -96,10 +96,10 @@ class Index:
         def load(connection: sqlite3.Connection) -> Indexed:
             chosen = self._chosen(connection, experiment_id)
             unkept = refresh(connection, self._ledger, chosen)
-            found = Indexed([], unkept)
+            found, parts = Indexed([], unkept), self._parts()
             for name in chosen:
                 query = f"{_SELECT} WHERE experiment = ? AND NOT gone ORDER BY name"
-                self._take(connection.execute(query, (name,)), found)
+                self._take(connection.execute(query, (name,)), found, parts)
             found.problems.sort(key=lambda problem: problem.path)
             return found
 
@@ -148,7 +148,7 @@ class Index:
                 news, values = f"{news} AND experiment = ?", (*values, experiment_id)
             select = _SELECT_WHOLE if whole else _SELECT
             query = f"{select} {news} AND NOT gone ORDER BY experiment, name"
-            self._take(connection.execute(query, values), found)
+            self._take(connection.execute(query, values), found, self._parts())
             gone = f"SELECT experiment, name FROM records {news} AND gone"  # noqa: S608
             removed = [] if is_all else connection.execute(gone, values).fetchall()
             ids = [(experiment, name.removesuffix(".json")) for experiment, name in removed]
@@ -182,7 +182,8 @@ class Index:
             wanted = "name >= ? AND name < ? AND own IS NOT NULL"
             query = f"{_SELECT} WHERE {wanted} ORDER BY name LIMIT ?"
             found = Indexed([], [])
-            self._take(connection.execute(query, (prefix, f"{prefix}\x7f", most)), found)
+            rows = connection.execute(query, (prefix, f"{prefix}\x7f", most))
+            self._take(rows, found, self._parts())
             return found.entries
 
         return self._answer(find)
@@ -236,13 +237,15 @@ class Index:
             except sqlite3.Error as error:
                 self._file.replace(error)
 
-    def _take(self, rows: Iterable[tuple[Any, ...]], found: Indexed) -> None:
+    def _parts(self) -> Parts:
         connection = self._file.connection
-        parts = Parts(
+        return Parts(
             lambda number: connection.execute(
                 "SELECT data FROM parts WHERE id = ?", (number,)
             ).fetchone()[0]
         )
+
+    def _take(self, rows: Iterable[tuple[Any, ...]], found: Indexed, parts: Parts) -> None:
         for experiment, name, problem, own, *rest, more in rows:
             if own is None:
                 path = self._ledger.root / experiment / name

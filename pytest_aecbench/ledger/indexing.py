@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["modified_ns", "refresh"]
 
-_BATCH = 100
+_BATCH = 250
 # A directory that changed so recently may change once more without a new time of change.
 _SETTLED_NS = 2 * 10**9
 _Stamp = tuple[int, int]  # time of change in nanoseconds, and size
@@ -176,10 +176,13 @@ class _Writer:
         if (known := self._numbers.get(part)) is not None:
             return known
         execute = self._connection.execute
-        execute("INSERT OR IGNORE INTO parts (data) VALUES (?)", (part,))
-        (number,) = execute("SELECT id FROM parts WHERE data = ?", (part,)).fetchone()
+        added = execute("INSERT OR IGNORE INTO parts (data) VALUES (?)", (part,))
+        number = added.lastrowid
+        if not added.rowcount:
+            (number,) = execute("SELECT id FROM parts WHERE data = ?", (part,)).fetchone()
+        assert number is not None
         self._numbers[part] = number
-        return int(number)
+        return number
 
 
 class _Transaction:

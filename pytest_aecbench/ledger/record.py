@@ -7,7 +7,7 @@ TYPE_CHECKING.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -15,14 +15,14 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     JsonValue,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
+from pydantic_core import core_schema
 
 from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.ledger.store import EXPERIMENT_ID
@@ -71,16 +71,31 @@ def _plain(value: object, depth: int = _MAX_DEPTH) -> object:
     return _encodable(str(value))
 
 
-def _plain_input(value: object, info: ValidationInfo) -> object:
-    return value if info.mode == "json" else _plain(value)
+class _Cleaned:
+    """Cleans a value, unless it comes from JSON: a stored record was cleaned when it was made.
+
+    A validator that looks at where the value comes from would be called for each value, which takes
+    longer than all else about reading a record.
+    """
+
+    def __init__(self, clean: Callable[[object], object]) -> None:
+        self._clean = clean
+
+    def __get_pydantic_core_schema__(
+        self, source: type[object], handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Return what pydantic works by."""
+        schema = handler(source)
+        cleaned = core_schema.no_info_before_validator_function(self._clean, schema)
+        return core_schema.json_or_python_schema(schema, cleaned)
 
 
 def _utc(value: datetime) -> datetime:
-    return value.astimezone(timezone.utc)
+    return value if value.tzinfo is timezone.utc else value.astimezone(timezone.utc)
 
 
-_Text: TypeAlias = Annotated[str, BeforeValidator(_encodable)]
-_Json: TypeAlias = Annotated[JsonValue, BeforeValidator(_plain_input)]
+_Text: TypeAlias = Annotated[str, _Cleaned(_encodable)]
+_Json: TypeAlias = Annotated[JsonValue, _Cleaned(_plain)]
 _Time: TypeAlias = Annotated[AwareDatetime, AfterValidator(_utc)]
 _Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 _Seconds: TypeAlias = Annotated[float, Field(ge=0)]
@@ -124,7 +139,7 @@ class AgentIdentity(_Part):
     name: str
     harness: str
     model: str | None = None
-    parameters: Annotated[dict[str, JsonValue], BeforeValidator(_plain_input)] = {}
+    parameters: Annotated[dict[str, JsonValue], _Cleaned(_plain)] = {}
     system_prompt_sha256: _Sha256 | None = None
     client_sha256: _Sha256 | None = None
 

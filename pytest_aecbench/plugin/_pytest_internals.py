@@ -10,6 +10,7 @@ from _pytest.runner import runtestprotocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
     from typing import TextIO
 
     from _pytest._code.code import ExceptionInfo, TerminalRepr
@@ -22,6 +23,7 @@ __all__ = [
     "in_mid_line",
     "junit_plugins",
     "mark",
+    "named_below",
     "parametrised",
     "replace_output",
     "run_attempt",
@@ -32,6 +34,12 @@ _FunctionT = TypeVar("_FunctionT", bound=pytest.Function)
 
 # Makes marks without looking each new name up among all that are registered.
 _MARK = pytest.MarkGenerator(_ispytest=True)
+
+
+def named_below(session: pytest.Session, directory: Path) -> set[str]:
+    """Return the entries of a directory that the command line names, or has something below."""
+    named = (path for path in session._initialpaths_with_parents if directory in path.parents)
+    return {path.relative_to(directory).parts[0] for path in named}
 
 
 def parametrised(module: pytest.Module) -> list[pytest.Function]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.plugin.evaluate import unique_names
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import (
     NamelessDirectory,
@@ -59,6 +58,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if settings.checks:
             metafunc.parametrize("check", settings.checks)
             return
+        from pytest_aecbench.plugin.evaluate import unique_names
+
         agents = stored.agents if stored else settings.agents
         repetitions = stored.repetitions if stored else range(1, settings.repetitions + 1)
         metafunc.parametrize("agent", agents, ids=unique_names(agents))

@@ -14,7 +14,6 @@ import pytest
 from pytest_aecbench.host.lanes import Mutex, away, reversible
 from pytest_aecbench.plugin.items import SandboxItem
 from pytest_aecbench.plugin.nodes import TaskFile
-from pytest_aecbench.plugin.shown import printer_of
 from pytest_aecbench.plugin.state import is_worker, settings_of
 
 if TYPE_CHECKING:
@@ -151,6 +150,7 @@ def aec_sandbox(
     )
     if request.config.getoption("capture") == "no" and not is_worker(request.config):
         from pytest_aecbench.backends.sandbox import Echo
+        from pytest_aecbench.plugin.shown import printer_of
 
         sandbox.echo = Echo(aec_trial.scrubber, printer_of(request.node))
     if notes := getattr(aec_backend, "notes", None):

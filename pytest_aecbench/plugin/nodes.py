@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_aecbench.errors import TaskError
-from pytest_aecbench.plugin._pytest_internals import copied_item, mark, parametrised
+from pytest_aecbench.plugin._pytest_internals import copied_item, mark, named_below, parametrised
 from pytest_aecbench.plugin.items import CheckItem, SandboxItem, TrialItem
 from pytest_aecbench.plugin.state import is_first_worker, settings_of, state_of
 from pytest_aecbench.text import is_utf8, printable
@@ -98,10 +98,10 @@ class TaskTree(pytest.Directory):
         batch: list[str] = []
         with os.scandir(self.path) as found:
             entries = sorted(found, key=lambda entry: entry.name)
+        names = named_below(session, self.path)
         for entry in entries:
-            path = Path(entry.path)
-            named = session.isinitpath(path, with_parents=True)
-            if not named and (selected_only or is_ignored(path)):
+            named = entry.name in names
+            if not named and (selected_only or is_ignored(entry)):
                 continue
             is_plain = is_shareable and not named and not _is_file(entry.path, "conftest.py")
             if is_plain and is_utf8(entry.name) and is_task(entry.path):
@@ -110,6 +110,7 @@ class TaskTree(pytest.Directory):
             if batch:
                 yield TaskBatch.from_parent(self, names=batch)
                 batch = []
+            path = Path(entry.path)
             if entry.is_dir():
                 node = ihook.pytest_collect_directory(path=path, parent=self)
                 if node is not None:
@@ -119,8 +120,8 @@ class TaskTree(pytest.Directory):
         if batch:
             yield TaskBatch.from_parent(self, names=batch)
 
-    def _ignoring(self) -> Callable[[Path], object]:
-        """Return a predicate for ignored paths: pytest's hook, or a fast equivalent of it."""
+    def _ignoring(self) -> Callable[[os.DirEntry[str]], object]:
+        """Return a predicate for ignored entries: pytest's hook, or a fast equivalent of it."""
         config, hook = self.config, self.ihook.pytest_ignore_collect
         patterns = config.getini("norecursedirs")
         said = [
@@ -135,10 +136,10 @@ class TaskTree(pytest.Directory):
             ),
         ]
         if said:
-            return lambda path: hook(collection_path=path, config=config)
+            return lambda entry: hook(collection_path=Path(entry.path), config=config)
         # What is left of pytest's own rules is slow on paths and quick on names.
         ignored = re.compile("|".join(map(fnmatch.translate, patterns)))
-        return lambda path: ignored.match(path.name)
+        return lambda entry: ignored.match(entry.name)
 
 
 # Hypothesis ignores nothing but a directory that starts with a dot.
@@ -239,7 +240,7 @@ class TaskFile(pytest.Module):
         """Return what collection needs of the task; None if there may be something to report."""
         from pytest_aecbench.tasks.task import Task
 
-        return Task.glance(self.path.parent, task_id)
+        return Task.glance(os.path.dirname(self.path), task_id)  # noqa: PTH120  (quicker)
 
     def _getobj(self) -> ModuleType:
         from pytest_aecbench.plugin import template
@@ -288,17 +289,20 @@ class TaskFile(pytest.Module):
         self, task: Described | None, template: Iterable[pytest.Function]
     ) -> list[SandboxItem]:
         """Make the task's items from a template worked out here or for a sibling."""
-        settings = settings_of(self.config)
+        settings, state = settings_of(self.config), state_of(self.config)
         kind: type[SandboxItem] = CheckItem if settings.checks else TrialItem
         if task is not None:
             self.is_selected = settings.selection.takes(task)
-        for name in task.markers if task else ():
-            if marker := _marker(self.config, name):
-                self.add_marker(marker)
-            else:
-                self.extra_keyword_matches.add(name)
+            words = task.markers
+            if words not in state.marks:
+                state.marks[words] = _marks(self.config, words)
+            marks = state.marks[words]
+            # As add_marker does one by one, because of six words of each of ten thousand tasks.
+            self.own_markers.extend(marks.values())
+            self.keywords.update(marks)
+            self.extra_keyword_matches.update(word for word in words if word not in marks)
         items = [copied_item(kind, self, function) for function in template]
-        stored = state_of(self.config).stored
+        stored = state.stored
         if stored is None or task is None:
             return items
         return [
@@ -307,6 +311,12 @@ class TaskFile(pytest.Module):
             if not isinstance(item, TrialItem)
             or stored.trial_id(task.task_id, item.agent, item.repetition) is not None
         ]
+
+
+def _marks(config: pytest.Config, words: Iterable[str]) -> dict[str, pytest.Mark]:
+    """Return the marks of the words, without those that already mean something else."""
+    markers = {word: _marker(config, word) for word in words}
+    return {word: marker.mark for word, marker in markers.items() if marker is not None}
 
 
 def _marker(config: pytest.Config, name: str) -> pytest.MarkDecorator | None:

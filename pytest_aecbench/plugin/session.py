@@ -15,14 +15,10 @@ from pytest_aecbench.errors import (
     SettingsError,
     TaskError,
 )
-from pytest_aecbench.host.limits import exhausted_limit
 from pytest_aecbench.plugin._pytest_internals import in_mid_line
-from pytest_aecbench.plugin.evaluate import summary_of
 from pytest_aecbench.plugin.items import SandboxItem
-from pytest_aecbench.plugin.join import check_experiment
 from pytest_aecbench.plugin.nodes import is_trial, needs_sandbox
 from pytest_aecbench.plugin.state import has_trials, is_worker, settings_of, state_of
-from pytest_aecbench.plugin.unread import outlive_reader
 from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
@@ -115,7 +111,7 @@ def pytest_sessionstart() -> Generator[None, None, None]:
     """Name the limit of this process that does not let xdist start its workers."""
     try:
         yield
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         _refuse_low_limit(error)
         raise
 
@@ -152,6 +148,9 @@ def _signal_workers(config: pytest.Config, number: signal.Signals) -> None:
 
 def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
     """Check everything that trials need, open the run, and write its header."""
+    from pytest_aecbench.plugin.join import check_experiment
+    from pytest_aecbench.plugin.unread import outlive_reader
+
     try:
         _preflight(config, node_ids)
         if not settings_of(config).checks:
@@ -164,12 +163,14 @@ def _start(config: pytest.Config, node_ids: Sequence[str]) -> None:
             _write_header(config, reporter, recovered)
     except AecBenchError as error:
         raise pytest.UsageError(str(error)) from None
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         _refuse_low_limit(error)
         raise
 
 
-def _refuse_low_limit(error: OSError) -> None:
+def _refuse_low_limit(error: OSError | RuntimeError) -> None:
+    from pytest_aecbench.host.limits import exhausted_limit
+
     if (exhausted := exhausted_limit(error)) is not None:
         raise pytest.UsageError(f"the run cannot begin: {exhausted}") from None
 
@@ -308,6 +309,8 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
         reused = counted(len(state.reusable), "trial")
         reporter.write_line(f"aec: resuming: {reused} reused, because the reward is known")
     if settings.evaluate is not None:
+        from pytest_aecbench.plugin.evaluate import summary_of
+
         reporter.write_line(f"aec: {summary_of(config)}")
     if recovered:
         reporter.write_line(f"aec: recorded {counted(recovered, 'trial')} that died with a run")

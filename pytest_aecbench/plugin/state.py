@@ -59,6 +59,7 @@ class RunState:
         self.crashes: dict[str, int] = {}
         self.past_durations: dict[str, float] | None = None  # by node id
         self.markers: dict[str, pytest.MarkDecorator | None] = {}
+        self.marks: dict[tuple[str, ...], dict[str, pytest.Mark]] = {}  # of a task with these words
         self.comparison: Comparison | None = None
         self.verdict: Verdict | None = None
         self.spent: Spent | None = None

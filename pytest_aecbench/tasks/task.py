@@ -97,13 +97,12 @@ class Task(Described):
         return cls(path, task_id or path.name, parsed.config, _located(path, parsed.warnings))
 
     @staticmethod
-    def glance(path: Path, task_id: str) -> PlainTask | None:
+    def glance(root: str, task_id: str) -> PlainTask | None:
         """Return what is known of a task without its schema; None if only ``load`` can tell.
 
         A task with problems or warnings is never found right here.
         """
         # Names are joined as strings, because ten thousand tasks are looked at.
-        root = os.fspath(path)
         try:
             metadata = plain_metadata(read_text(f"{root}/{TASK_FILE}"))
             is_told = bool(read_text(f"{root}/{INSTRUCTION_FILE}").strip())
@@ -112,7 +111,7 @@ class Task(Described):
         is_verified = any(os.path.isfile(f"{root}/tests/{name}") for name in _VERIFIERS)  # noqa: PTH113
         if metadata is None or not is_told or not is_verified:
             return None
-        if os.path.isdir(f"{root}/tools") and any(file_problems(path, ())):  # noqa: PTH112
+        if os.path.isdir(f"{root}/tools") and any(file_problems(Path(root), ())):  # noqa: PTH112
             return None
         return PlainTask(task_id, metadata)
 

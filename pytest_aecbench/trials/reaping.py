@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import AecBenchError
 from pytest_aecbench.host.homes import abandoned_homes, remove_tree
+from pytest_aecbench.host.limits import exhausted_limit
 from pytest_aecbench.text import one_line
 
 if TYPE_CHECKING:
@@ -32,11 +33,15 @@ class Reaping:
 
     def start(self) -> None:
         """Begin, and return at once."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._problem = exhausted_limit(error) or str(error)
 
     def wait(self) -> list[str]:
         """Wait for the end, but not for long; return a line for each thing that is left."""
-        self._thread.join(_LIMIT_SEC)
+        if self._thread.ident is not None:  # else it could not be started
+            self._thread.join(_LIMIT_SEC)
         if self._thread.is_alive():
             slow = f"is not removed after {_LIMIT_SEC:.0f} s; run aec-bench reap"
             return [f"{self._name}: what dead runs left {slow}"]

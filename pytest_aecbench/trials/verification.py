@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -103,7 +104,8 @@ def start_ahead(trial: Trial, backend: ComputeBackend, image: str) -> None:
     is_separate = trial.task.verifier_mode == "separate"
     if is_separate and trial.settings.verify and getattr(backend, "starts_ahead", False):
         start = partial(launch, trial, backend, image, _empty(trial.directory / _COPY))
-        trial.spare = SpareSandbox(start)
+        with suppress(RuntimeError):  # no more threads are allowed; it is started when needed
+            trial.spare = SpareSandbox(start)
 
 
 def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) -> Reward:

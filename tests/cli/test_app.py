@@ -78,6 +78,7 @@ def test_every_command_has_an_example_and_speaks_json(
     ended = aec_bench(*words, "--help")
     assert f"Example: aec-bench {' '.join(words)}" in ended.out
     assert "--json" in ended.out
+    assert "[default: True]" not in ended.out  # of options that are on or off
 
 
 def test_every_command_has_a_section_in_the_documentation() -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.test_reaping import kill_with_its_watcher
 from tests.elsewhere import in_another_namespace, on_another_machine, under_another_name
 from tests.project import SOLVE, Project
-from tests.stopping import wait_until
+from tests.stopping import processes, wait_until
 
 pytestmark = pytest.mark.needs("machines")
 
@@ -122,6 +122,10 @@ def test_a_silent_run_is_dead_wherever_it_was(
     assert found["left_alone"] == {}
     assert project.record()["evaluation"]["validity"] == "crashed"
     assert list((own_machine / "runs").iterdir()) == []
+    # Its processes could not be seen from there, so they end when this machine is reaped.
+    assert list(processes("environ", f"={home.name}."))
+    assert reaped([*REAP, *LOCAL], project)["removed"] == {"local": [home.name]}
+    wait_until(lambda: not list(processes("environ", f"={home.name}.")))
 
 
 def test_another_host_name_hides_no_process(

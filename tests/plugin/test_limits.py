@@ -39,8 +39,48 @@ def test_too_few_open_files_refuse_the_run_in_one_line(
     assert result.stderr.strip() == f"ERROR: {expected}"
 
 
+ONE_IS_LEFT = """
+import os, resource, sys
+
+# The limit is per user, and root has none.
+uid = 100_000 + os.getpid()
+os.chown(".", uid, uid)
+for entry in os.walk("."):
+    for name in (*entry[1], *entry[2]):
+        os.chown(os.path.join(entry[0], name), uid, uid)
+os.execvp("setpriv", [
+    "setpriv", f"--reuid={uid}", "--clear-groups",
+    "--inh-caps=+dac_read_search,+dac_override", "--ambient-caps=+dac_read_search,+dac_override",
+    "prlimit", f"--nproc={sys.argv[1]}", sys.executable, "-m", "pytest", "tasks", *sys.argv[2:],
+])
+"""
+
+
+@pytest.mark.needs("machines")
+@pytest.mark.parametrize(("limit", "options"), [(1, []), (1, ["--aec-concurrency=4"])])
+def test_too_few_processes_refuse_the_run_in_one_line(
+    project: Project, limit: int, options: list[str]
+) -> None:
+    project.task()
+    (project.path / "tmp").mkdir()
+    result = subprocess.run(
+        [sys.executable, "-c", ONE_IS_LEFT, str(limit), *options, "-p", "no:cacheprovider"],
+        cwd=project.path,
+        env={**os.environ, "TMPDIR": str(project.path / "tmp"), "HOME": str(project.path)},
+        capture_output=True,
+        text=True,
+    )
+    said = f"ulimit -u is {limit}, which is too low; allow more processes and threads"
+    assert f"ERROR: the run cannot begin: {said}" in result.stderr, result.stdout
+    assert "INTERNALERROR" not in result.stdout
+    assert "Traceback" not in result.stderr
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR
+
+
 def test_too_few_processes_are_named_and_other_errors_are_not() -> None:
     limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     found = exhausted_limit(OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)))
     assert found == f"ulimit -u is {limit}, which is too low; allow more processes and threads"
+    assert exhausted_limit(RuntimeError("can't start new thread")) == found
     assert exhausted_limit(OSError(errno.ENOENT, "")) is None
+    assert exhausted_limit(RuntimeError("another one")) is None

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -568,3 +570,42 @@ def test_lanes_have_names_and_notes() -> None:
     lane = hub.start("one", lambda: seen.append(current()), notes={"key": 1})
     assert seen == [lane]
     assert (lane.name, lane.notes) == ("one", {"key": 1})
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 3])
+def test_where_threads_are_few_calls_wait_for_them(
+    monkeypatch: pytest.MonkeyPatch, allowed: int
+) -> None:
+    for name, value in (
+        ("_jobs", SimpleQueue()),
+        ("_idle", threading.Semaphore(0)),
+        ("_late", threading.Semaphore(0)),
+        ("_threads", []),
+    ):
+        monkeypatch.setattr(f"pytest_aecbench.host.threads.{name}", value)
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def start_few(thread: threading.Thread) -> None:
+        if len(started) == allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_few)
+    hub, done = Hub(), []
+
+    def call(number: int) -> None:
+        for _ in range(3):
+            away(time.sleep, 0.001)
+        done.append(number)
+
+    lanes = [hub.start(str(number), partial(call, number)) for number in range(6)]
+    while hub.lanes:
+        hub.step(30)
+    if allowed:
+        assert sorted(done) == [*range(6)]
+        assert len(started) == allowed
+    else:
+        assert done == []
+        assert {type(lane.error) for lane in lanes} == {BlockingIOError}

@@ -109,14 +109,14 @@ def test_a_task_with_something_to_report_is_left_to_the_schema(
     tmp_path: Path, name: str, text: str | None
 ) -> None:
     task = a_task(tmp_path / "task")
-    assert Task.glance(task, "task") is not None
+    assert Task.glance(str(task), "task") is not None
     path = task / name
     if text is None:
         path.unlink()
     else:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    assert Task.glance(task, "task") is None
+    assert Task.glance(str(task), "task") is None
 
 
 def test_plain_tasks_are_collected_without_pydantic(tmp_path: Path) -> None:

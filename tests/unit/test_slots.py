@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -272,24 +273,94 @@ def test_a_process_does_not_try_the_slots_that_it_has(monkeypatch: pytest.Monkey
         pass
 
 
+class Level:
+    """How many have a slot, and how many ever had one at once."""
+
+    def __init__(self, slots: int, *, meet: bool = False) -> None:
+        self.slots = slots
+        self.now = self.highest = self.done = 0
+        self._lock = threading.Lock()
+        self._all = threading.Barrier(slots if meet else 1, timeout=60)
+
+    def take(self, times: int = 1) -> None:
+        """Have a slot so many times, and each time meet those that have the others."""
+        for _ in range(times):
+            with slot("box", self.slots):
+                self._change(1)
+                self._all.wait()
+                pause(0.001)
+                self._change(-1)
+
+    def _change(self, by: int) -> None:
+        with self._lock:
+            self.now += by
+            self.highest = max(self.highest, self.now)
+            self.done += by < 0
+
+
+@pytest.fixture
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let those that wait for a slot look again only when they hear that one is free."""
+    for module in ("hub", "lanes"):
+        monkeypatch.setattr(f"pytest_aecbench.host.{module}.POLL_SEC", 3600)
+
+
+def run_threads(work: Callable[[], object], count: int) -> None:
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads), "some wait for ever"
+
+
+@pytest.mark.usefixtures("no_polls")
+def test_threads_that_seek_at_once_use_all_slots_and_never_more() -> None:
+    level = Level(4, meet=True)
+    run_threads(level.take, 24)
+    assert (level.done, level.highest) == (24, 4)
+
+
+@pytest.mark.usefixtures("no_polls")
+def test_a_thread_has_a_slot_as_soon_as_another_frees_it() -> None:
+    level = Level(2)
+    run_threads(lambda: level.take(25), 8)
+    assert (level.done, level.highest) == (200, 2)
+
+
+@pytest.mark.usefixtures("no_polls")
 def test_lanes_wait_for_slots_in_turn() -> None:
-    hub = Hub()
-    level, highest, done = 0, 0, 0
-
-    def call() -> None:
-        nonlocal level, highest, done
-        with slot("box", 2):
-            level += 1
-            highest = max(highest, level)
-            pause(0.02)
-            level -= 1
-            done += 1
-
+    hub, level = Hub(), Level(2)
     for number in range(6):
-        hub.start(str(number), call)
+        hub.start(str(number), level.take)
     while hub.lanes:
         hub.step(10)
-    assert (done, highest) == (6, 2)
+    assert (level.done, level.highest) == (6, 2)
+
+
+def test_a_thread_with_a_smaller_limit_holds_up_no_other() -> None:
+    with slot("box", 1):
+        first = threading.Thread(target=Level(1).take, daemon=True)
+        first.start()
+        wait_until(lambda: any(map(_is_locked, _slot_files("*.heir"))))
+        with slot("box", 2, patience_sec=0):
+            pass
+    first.join(60)
+    assert not first.is_alive()
+
+
+def test_who_waits_for_a_slot_that_is_not_used_any_more_waits_for_another() -> None:
+    low, high = (FileLock(shared_directory("slots") / f"box-{number}.slot") for number in (0, 1))
+    waiter = threading.Thread(target=Level(2).take, daemon=True)
+    with low:
+        with high:
+            waiter.start()
+            wait_until(lambda: any(map(_is_locked, _slot_files("box-1.heir"))))
+            assert lower("box", 2) == 1
+        wait_until(lambda: any(map(_is_locked, _slot_files("box-0.heir"))))
+        assert waiter.is_alive()
+    waiter.join(60)
+    assert not waiter.is_alive()
 
 
 def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:

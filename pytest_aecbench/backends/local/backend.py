@@ -20,7 +20,7 @@ from pytest_aecbench.backends import (
     TrialHandle,
 )
 from pytest_aecbench.backends.local.image import UnbuiltImage
-from pytest_aecbench.backends.local.kill import kill_marked
+from pytest_aecbench.backends.local.kill import kill_marked, marked
 from pytest_aecbench.backends.local.launcher import Launcher
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.namespaces import Kind, NamespaceSandbox, probe
@@ -33,7 +33,8 @@ from pytest_aecbench.backends.shared.launch import check_workspace, missing_imag
 from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
-from pytest_aecbench.host.homes import find_homes, keep, remove_tree
+from pytest_aecbench.host.files import shared_directory
+from pytest_aecbench.host.homes import find_homes, is_maker_dead, keep, remove_tree
 from pytest_aecbench.host.limits import exhausted_limit
 from pytest_aecbench.host.repositories import repositories
 from pytest_aecbench.host.slots import cores
@@ -302,7 +303,13 @@ class LocalBackend:
         for home in [] if dry_run else homes.abandoned:
             kill_marked(home.name)
             remove_tree(home)
-        return [home.name for home in homes.abandoned]
+        removed = [home.name for home in homes.abandoned]
+        # Their homes were removed from where their processes cannot be seen, as in a container.
+        marks = marked(shared_directory("homes")) - {*removed}
+        strays = sorted(name for name in marks if is_maker_dead(name))
+        for name in [] if dry_run else strays:
+            kill_marked(name)
+        return [*removed, *strays]
 
 
 def _with_repositories(paths: Iterable[Path]) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["MARKER", "kill_marked", "kill_namespace", "kill_tree"]
+__all__ = ["MARKER", "kill_marked", "kill_namespace", "kill_tree", "marked"]
 
 # The environment variable that names a process's sandbox and command: "<sandbox>.<number>".
 MARKER = "AECBENCH_COMMAND"
@@ -62,6 +62,15 @@ def kill_marked(sandbox: str) -> None:
         return _with_descendants(marked, table)
 
     _kill_all(chosen)
+
+
+def marked(homes: Path) -> set[str]:
+    """Return the names of the sandboxes that had a home there and still have processes."""
+    told = f"={homes}/".encode()
+    entries = os.listdir("/proc") if Path("/proc").is_dir() else []  # noqa: PTH208  (of many)
+    pids = [int(entry) for entry in entries if entry.isdecimal()]
+    mine = [pid for pid in pids if any(told in variable for variable in _environ(pid))]
+    return {mark.rpartition(".")[0] for pid in mine if (mark := _mark(pid))}
 
 
 def kill_namespace(first: int) -> None:
@@ -116,12 +125,17 @@ def _processes() -> dict[int, _Process]:
 
 
 def _mark(pid: int) -> str | None:
-    with suppress(OSError):
-        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            name, _, value = variable.partition(b"=")
-            if name == MARKER.encode():
-                return value.decode(errors="replace")
+    for variable in _environ(pid):
+        name, _, value = variable.partition(b"=")
+        if name == MARKER.encode():
+            return value.decode(errors="replace")
     return None
+
+
+def _environ(pid: int) -> list[bytes]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []
 
 
 def _with_descendants(pids: set[int], table: Mapping[int, _Process]) -> set[int]:

@@ -34,12 +34,12 @@ class PolicyServer(ModelServer):
 
     def __init__(self, policy: Callable[[Asked], Turn | str], delay_sec: float = 0.0) -> None:
         self.policy = policy
-        self.delay_sec = delay_sec
         self.asked: list[Asked] = []
         self.answered: list[Asked] = []
         self.in_flight = 0
         self.most_in_flight = 0
         super().__init__()
+        self.delay_sec = delay_sec
 
     async def _reply(
         self, request: web.Request, form: Any, model: str, order: str | None

@@ -16,6 +16,7 @@ from pytest_aecbench.agents import AgentContext
 from pytest_aecbench.backends.sandbox import Sandbox
 from pytest_aecbench.errors import AuthFailed, TaskError
 from pytest_aecbench.providers import Usage
+from tests.agents.conftest import anywhere
 from tests.agents.lambda_rlm import (
     INSTRUCTION,
     Trial,
@@ -29,7 +30,7 @@ from tests.conformance.providers import WAYS, at, forget_variables
 from tests.standins.models import Tokens, Turn, Wish
 from tests.standins.models.policy import Asked, PolicyServer
 
-pytestmark = pytest.mark.usefixtures("own_machine")
+pytestmark = [anywhere, pytest.mark.usefixtures("own_machine")]
 
 Serve = Callable[..., PolicyServer]
 TWO = {

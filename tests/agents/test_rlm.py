@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from pytest_aecbench.agents.atif import write_atif
+from pytest_aecbench.agents.rlm.prompts import RLM_VERSION
 from pytest_aecbench.errors import ProviderError, TaskError
 from pytest_aecbench.providers import Usage
+from tests.agents.conftest import anywhere
 from tests.agents.recursion import Run, Workshop, cell, said
+
+pytestmark = anywhere
 
 SUB = {"sub": "two"}
 
@@ -19,7 +23,7 @@ def test_an_answer_in_code_becomes_the_output_file(workshop: Workshop) -> None:
     run = workshop.solve(cell("x = 2"), cell("FINAL({'current_a': x})"))
     assert run.output == '{"current_a": 2}\n'
     assert (run.result.status, run.result.end, run.result.turns) == ("completed", "submitted", 2)
-    assert run.result.prompt_version == "rlm-1"
+    assert run.result.prompt_version == RLM_VERSION
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 from pytest_aecbench.providers import Usage
+from tests.agents.conftest import anywhere
 from tests.agents.recursion import Workshop, cell
+
+pytestmark = anywhere
 
 PLAIN = "try:\n    FINAL(llm_query('sub'))\nexcept SubcallError as e:\n    FINAL(str(e))"
 CHILD = (

@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.agents.conftest import anywhere
 from tests.agents.recursion import INSTRUCTION, Run, Workshop
 from tests.costs import at_night
 from tests.standins.models import KEY, ModelServer, Tokens, Turn, Wish
+
+pytestmark = anywhere
 
 ROOT, SUB = "claude-sonnet-4-20250514", "claude-3-5-haiku-20241022"
 DOC = '[inputs.doc]\ntype = "string"\nsource = "doc.txt"\n'

@@ -1,0 +1,126 @@
+"""``rlm`` against cells that attack it: they harm their own REPL, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_aecbench.errors import SandboxBroken
+from tests.agents.conftest import anywhere
+from tests.agents.recursion import Workshop, cell
+
+pytestmark = anywhere
+
+FORGED = """
+import json, os, socket, stat
+found = [n for n in range(3, 40) if os.path.exists(f'/proc/self/fd/{n}')]
+(number,) = [n for n in found if stat.S_ISSOCK(os.fstat(n).st_mode)]
+def tell(event):
+    with socket.socket(fileno=os.dup(number)) as link:
+        link.sendall(json.dumps(event).encode() + b'\\n')
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ("{'event': 'done', 'output': 5, 'error': {}, 'new': 3, 'progress': {'total': 1}}", None),
+        ("{'event': 'done', 'progress': {'total': 3, 'unlocked': 5, 'filled': 'x'}}", None),
+        ("{'event': 'done', 'interrupted_sec': 10**400, 'final': [1], 'notes': 7}", None),
+        ("{'event': 'done', 'new': {str(n): 'x' for n in range(100_000)}}", "and 470 more"),
+        ("{'event': 'call', 'id': 9, 'requests': [{}] * 10_001}", "a call made no sense"),
+        ("{'event': 'call', 'id': 9, 'requests': 'x'}", "a call made no sense"),
+        ("{'event': 'call', 'id': 9, 'requests': [{'prompt': 5, 'kind': {}}]}", None),
+        ("{'event': 'call', 'id': 'x', 'requests': []}", None),
+        ("{'event': 'x' * 200_000_000}", "sent an event of over 16777216 bytes"),
+    ],
+)
+def test_events_that_a_cell_forges_harm_only_its_own_repl(
+    workshop: Workshop, event: str, words: str | None
+) -> None:
+    run = workshop.solve(
+        cell(f"{FORGED}\ntell({event})\nimport time\ntime.sleep(1)"),
+        cell("x = 5"),
+        cell("FINAL(x)"),
+        timeout_sec=120,
+    )
+    assert run.output == "5\n"
+    if words:
+        assert words in "\n".join(run.results)
+
+
+def test_forged_calls_count_like_all_others(workshop: Workshop) -> None:
+    request = "{'kind': 'llm_query', 'prompt': 'sub'}"
+    tell = f"tell({{'event': 'call', 'id': 1, 'requests': [{request}] * 3}})"
+    code = f"{FORGED}\nimport time\n{tell}\ntime.sleep(0.5)\n{tell}\ntime.sleep(2)"
+    toml = "[guardrails]\nmax_subcalls = 4\n"
+    run = workshop.solve(cell(code), cell("FINAL(1)"), toml=toml, others={"sub": "two"})
+    assert len(run.calls("subcall")) == 4
+    assert run.usage == run.result.usage
+    assert run.result.calls == 6
+
+
+COUNTERS = """
+import gc
+for one in gc.get_objects():
+    for name in ('_begun', 'counted_tokens', 'token_budget', 'max_calls', '_asked'):
+        if type(one) is dict and name in one:
+            one[name] = -10**9
+        elif hasattr(one, '__dict__') and name in vars(one):
+            setattr(one, name, -10**9)
+[str(one)[:40] for one in llm_query_batched(['sub'] * 5)]
+"""
+
+
+def test_budgets_are_counted_where_no_cell_can_change_them(workshop: Workshop) -> None:
+    toml = "[guardrails]\nmax_subcalls = 2\n[execution]\nmax_parallel_workers = 1\n"
+    run = workshop.solve(cell(COUNTERS), cell("FINAL(1)"), toml=toml, others={"sub": "two"})
+    assert len(run.calls("subcall")) == 2
+    assert run.usage == run.result.usage
+
+
+SELF = """
+import glob, json, os, socket
+def ask(request):
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(glob.glob('/tmp/aecbench-rlm-*/socket')[0])
+    link.sendall(json.dumps(request).encode())
+    link.shutdown(socket.SHUT_WR)
+    return link
+"""
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "{'do': 'stop'}",
+        "{'do': 'cell', 'cell': {'do': 'run', 'code': 'FINAL(0)'}, 'timeout': 1, 'wait': 0}",
+        "{'do': 'wait', 'wait': 1}",
+        "{'do': 'answer', 'answers': [{'id': 1, 'replies': []}], 'wait': 0}",
+        "{'do': 'nothing of the kind'}",
+    ],
+)
+def test_a_cell_that_speaks_for_the_host_harms_only_its_own_repl(
+    workshop: Workshop, request_: str
+) -> None:
+    run = workshop.solve(
+        cell(f"{SELF}\nask({request_})\nimport time\ntime.sleep(1)"),
+        cell("x = 5"),
+        cell("FINAL(x if 'x' in globals() else 5)"),
+        timeout_sec=120,
+    )
+    assert run.output in ("5\n", "0\n")
+    assert run.result.end == "submitted"
+
+
+def test_a_repl_that_cannot_be_started_again_is_the_end_of_the_agent(
+    workshop: Workshop,
+) -> None:
+    toml = '[inputs.doc]\ntype = "string"\nsource = "/workspace/doc.txt"\n'
+    workshop.sandbox.execute("echo one > /workspace/doc.txt")
+    gone = cell("import os; os.remove('/workspace/doc.txt'); os.kill(os.getppid(), 9)")
+    run = workshop.solve(gone, cell("FINAL('doc' in globals())"), toml=toml)
+    assert "an input could not be loaded again: doc: " in run.results[0]
+    assert run.output == "false\n"
+    kill = cell("import os; os.kill(os.getppid(), 9)")
+    with pytest.raises(SandboxBroken, match=r"the REPL was lost .* was started 20 times"):
+        workshop.solve(*[kill, cell("1")] * 25, timeout_sec=120)

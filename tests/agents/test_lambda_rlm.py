@@ -164,14 +164,12 @@ def test_a_section_begins_when_its_dependencies_are_written(
         name: {"depends_on": needs, "input_mapping": ["survey"]} for name, needs in graph.items()
     }
     trial.toml = f"[execution]\nmax_parallel_workers = {workers}\n"
-    written: set[str] = set()
     early: list[str] = []
 
     def watched(asked: Asked) -> Turn | str:
-        phase, section, _ = step_of(asked)
-        early.extend(need for need in graph[section] if need not in written)
-        if phase == "generate":
-            written.add(section)
+        answered = [step_of(one) for one in server.answered]
+        written = {section for phase, section, _ in answered if phase == "generate"}
+        early.extend(need for need in graph[step_of(asked)[1]] if need not in written)
         return honest(asked)
 
     server.policy = watched
@@ -194,6 +192,16 @@ def test_workers_are_used_side_by_side_and_never_more(serve: Serve, trial: Trial
     trial.run()
     # Those that seek a place among the calls in flight at the same moment may wait for it.
     assert 3 <= server.most_in_flight <= 4
+
+
+def test_sections_that_do_not_depend_on_one_another_are_written_side_by_side(
+    serve: Serve, trial: Trial
+) -> None:
+    server = serve(delay_sec=0.4)
+    trial.sections = {name: {"input_mapping": ["survey"]} for name in ("a", "b")}
+    trial.toml = f"{NO_REVIEW}[execution]\nmax_parallel_workers = 2\n"
+    trial.run()
+    assert server.most_in_flight == 2
 
 
 # Long sources

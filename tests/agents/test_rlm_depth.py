@@ -68,6 +68,14 @@ def test_at_depth_3_a_grandchild_answers(workshop: Workshop) -> None:
     assert json.loads(run.output or "")["deeper"] == "from below"
 
 
+def test_below_depth_3_there_is_nothing(workshop: Workshop) -> None:
+    deepest = "try:\n    rlm_query('x')\nexcept SubcallError as e:\n    FINAL(str(e))"
+    others = {**OTHERS, "grandchild": [cell(deepest)]}
+    run = workshop.solve(cell(CHILD), toml=depth(3), others=others)
+    told = json.loads(run.output or "")["deeper"]
+    assert told == "rlm_query is not allowed here: max_subcall_depth is 3"
+
+
 def test_children_share_a_number_of_calls(workshop: Workshop) -> None:
     toml = f"{depth(2)}max_subcalls = 1\n"
     run = workshop.solve(cell(CHILD), toml=toml, others=OTHERS)

@@ -180,6 +180,23 @@ def test_typed_calls_read_answers_into_fields(workshop: Workshop) -> None:
     assert [entry.metadata["kind"] for entry in run.calls("subcall")] == names
 
 
+def test_a_typed_call_says_which_fields_there_are_and_keeps_its_prompt_short(
+    workshop: Workshop,
+) -> None:
+    code = """
+found = review(section_content='x', writing_guidance='y', extracted_data='d' * 4000)
+print(found.gaps, found.input_tokens, found.error)
+found.values
+"""
+    asked = {"Review the section": '{"status": "needs_work", "gaps": ["span"]}'}
+    run = workshop.solve(cell(code), cell("FINAL(1)"), toml="[subcalls.review]\n", others=asked)
+    assert run.results[0].startswith("['span'] 100 None\n")
+    assert "there is no field 'values'; there are error, gaps, input_tokens" in run.results[0]
+    prompt = run.calls("subcall")[0].metadata["prompt"]
+    assert prompt.count("d" * 3000) == 1
+    assert "d" * 3001 not in prompt
+
+
 TEMPLATE = """
 [[sections]]
 id = "summary"

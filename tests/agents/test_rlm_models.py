@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 import re
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from pytest_aecbench.backends.sandbox import Sandbox
 from tests.agents.conftest import anywhere
 from tests.agents.recursion import INSTRUCTION, Run, Workshop
-from tests.costs import at_night
+from tests.costs import at_night, patience
 from tests.standins.models import KEY, ModelServer, Tokens, Turn, Wish
 
 pytestmark = anywhere
@@ -71,6 +74,7 @@ def test_a_needle_is_found_in_a_document_that_the_root_never_sees(
         lines[place] = f"The design wind speed is {size % 97} m/s.\n"
         server.scripts[ROOT] = (
             step("print(len(doc) > 0, doc[:300])"),
+            step("print(doc)"),
             step("found = grep(doc, 'design wind speed', context=0)\nprint(found)"),
             step("import re\nFINAL({'speed': int(re.search(r'is (\\d+) m', found)[1])})"),
         )
@@ -78,8 +82,12 @@ def test_a_needle_is_found_in_a_document_that_the_root_never_sees(
         task = workshop.task(DOC, {"doc.txt": "".join(lines)})
         run = workshop.run(ROOT, task)
         assert json.loads(run.output or "") == {"speed": size % 97}
-        sent = "".join(json.dumps(body) for body in bodies(server, ROOT))
-        assert "".join(lines[:250])[:12_000] not in sent.replace("\\n", "\n")
+        sent = "".join(asked(body) for body in bodies(server, ROOT)).replace("\\n", "\n")
+        assert sent.count("clause 00000") > 10  # both ends of what was printed are shown
+        doc = "".join(lines)
+        # Whoever sees 12,000 characters in a row sees one of these pieces.
+        pieces = (doc[start : start + 6000] for start in range(0, len(doc) - 6000, 6000))
+        assert not any(piece in sent for piece in pieces)
         longest = max(len(json.dumps(body)) for body in bodies(server, ROOT))
         counted.append(longest)
         assert KEY not in (run.directory / "trajectory.jsonl").read_text()
@@ -118,6 +126,44 @@ def test_models_count_in_a_document_side_by_side(workshop: Workshop, server: Mod
     assert sum(entry.duration_ms or 0 for entry in calls) >= 8 * 200
     assert run.usage == run.result.usage
     assert len(server.calls) == sum(entry.role == "assistant" for entry in run.entries)
+
+
+def test_calls_at_once_take_few_commands_of_the_sandbox(
+    workshop: Workshop, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[float] = []
+    execute = Sandbox.execute
+
+    def counted(self: Sandbox, *args: Any, **more: Any) -> Any:
+        commands.append(time.monotonic())
+        return execute(self, *args, **more)
+
+    monkeypatch.setattr(Sandbox, "execute", counted)
+    server.scripts[ROOT] = (step("llm_query_batched(['x'] * 32)"), step("FINAL(1)"))
+    server.policies[SUB] = lambda body: Turn("yes")
+    server.delay_sec = 0.1
+    run = workshop.run(ROOT, workshop.task(SUB_TOML))
+    began, ended = (
+        next(e.timestamp for e in run.entries if e.role == role) or ""
+        for role in ("tool_call", "tool_result")
+    )
+    sec = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    assert len(run.calls("subcall")) == 32
+    # One begins the cell and one answers it; between them, each look takes twice as long to come.
+    assert len(commands) <= 6 + 2 + math.log2(max(1, sec / 0.25)) + 1, sec
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("own_machine")
+def test_eight_calls_at_once_take_little_longer_than_two(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    server.policies[SUB] = lambda body: Turn("yes")
+    server.delay_sec = 0.2
+    server.scripts[ROOT] = (*[step("llm_query_batched(['x'] * 8)")] * 4, step("FINAL(1)"))
+    run = workshop.run(ROOT, workshop.task(SUB_TOML))
+    took = [entry.duration_ms or 0 for entry in run.entries if entry.role == "tool_result"]
+    assert min(took[:4]) < 700 * patience()
 
 
 def test_requests_begin_with_the_same_bytes_turn_after_turn(
@@ -209,6 +255,35 @@ def test_tokens_from_the_cache_are_not_billable(workshop: Workshop, server: Mode
     run = workshop.run(ROOT, workshop.task(toml))
     assert (run.result.end, run.result.turns) == ("billable_input", 4)
     assert run.output == "1\n"
+
+
+def test_tokens_of_a_compaction_count(workshop: Workshop, server: ModelServer) -> None:
+    server.scripts[SUB] = (Turn("SUMMARY", tokens=Tokens(600, out=1)),)
+    turns = iter((step("x = 5", fresh=900, out=1), step("FINAL(x)", fresh=10, out=1)))
+    server.policies[ROOT] = lambda body: next(turns)
+    toml = f"{COMPACTING}[guardrails]\ntoken_budget = 1500\n"
+    run = workshop.run(ROOT, workshop.task(toml))
+    # The one call after the summary is the last turn, which may go over the budget.
+    assert (run.result.end, run.output, run.result.turns) == ("token_budget", "5\n", 2)
+    assert len(run.calls("compaction")) == 1
+
+
+def test_the_advisor_has_its_own_model_and_length(workshop: Workshop, server: ModelServer) -> None:
+    server.scripts[ROOT] = (step("ADVISOR(problem='x')"), step("FINAL(1)"))
+    toml = f'[advisor]\nmodel = "{SUB}"\nmax_response_tokens = 77\n'
+    run = workshop.run(ROOT, workshop.task(toml))
+    (asked_for,) = bodies(server, SUB)
+    assert asked_for["max_tokens"] == 77
+    assert len(run.calls("advisor")) == 1
+
+
+def test_a_context_budget_of_the_agent_makes_a_smaller_context(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    turns = iter((step("x = 5", fresh=900), step("FINAL(x)", fresh=10)))
+    server.policies[ROOT] = lambda body: next(turns)
+    run = workshop.run(ROOT, workshop.task(SUB_TOML), context_budget_tokens=1000)
+    assert (len(run.calls("compaction")), run.output) == (1, "5\n")
 
 
 def test_an_outage_in_a_call_of_a_cell_is_retried(workshop: Workshop, server: ModelServer) -> None:

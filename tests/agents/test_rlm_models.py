@@ -7,6 +7,8 @@ import json
 import math
 import random
 import re
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -317,3 +319,24 @@ def test_every_provider_gives_the_same_trial(
     assert run.results[0].startswith("['yes', 'yes']")
     assert "ZeroDivisionError" in run.results[1]
     assert run.usage.total == run.result.usage.total
+
+
+def test_a_run_that_is_interrupted_does_not_wait_for_calls(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    def interrupt() -> None:
+        while server.most_at_once < 4:
+            time.sleep(0.01)
+        interrupted.append(time.monotonic())
+        signal.raise_signal(signal.SIGINT)
+
+    interrupted: list[float] = []
+    server.policies[SUB] = lambda body: Turn("late")
+    server.scripts[ROOT] = (step("llm_query_batched(['x'] * 8)"),)
+    server.delay_sec = 30.0
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        workshop.run(ROOT, workshop.task(SUB_TOML))
+    assert time.monotonic() - interrupted[0] < 20
+    thread.join()

@@ -15,6 +15,7 @@ from pytest_aecbench.agents.rlm_config import SUBCALLS
 from pytest_aecbench.agents.spending import LimitReached
 from pytest_aecbench.agents.workers import Workers
 from pytest_aecbench.errors import ContextExceeded, Refused, RequestRejected
+from pytest_aecbench.host.lanes import away
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -101,20 +102,33 @@ class Answering:
             DeadlineReached: the agent has no working time left.
 
         """
+        away(self._await_news, within_sec)
         with self._changed:
-            self._changed.wait_for(self._has_news, within_sec)
             if self._failure is not None:
                 raise self._failure
             whole = [number for number, group in self._groups.items() if not group.left]
         return {number: [f.result() for f in self._groups.pop(number).futures] for number in whole}
 
+    def _await_news(self, within_sec: float) -> None:
+        with self._changed:
+            self._changed.wait_for(self._has_news, within_sec)
+
     def _has_news(self) -> bool:
         return self._failure is not None or not all(one.left for one in self._groups.values())
 
-    def settle(self) -> None:
-        """Wait for the calls that are under way, and make none of those that are not."""
+    def __enter__(self) -> Answering:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Make no further call, and wait for those that are under way.
+
+        What they use belongs to the record. A run that is interrupted cannot wait for that.
+        """
         futures = [one for group in self._groups.values() for one in group.futures]
-        wait([one for one in futures if not one.cancel()])
+        running = [one for one in futures if not one.cancel()]
+        if kind is None or issubclass(kind, Exception):
+            wait(running)
         self._groups.clear()
 
     def _reply(self, request: Mapping[str, Any], place: Place) -> Reply:

@@ -123,7 +123,7 @@ class Answering:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Make no further call, and wait for those that are under way.
 
-        What they use belongs to the record. A run that is interrupted cannot wait for that.
+        Their tokens belong to the record. A run that is interrupted does not wait for them.
         """
         futures = [one for group in self._groups.values() for one in group.futures]
         running = [one for one in futures if not one.cancel()]

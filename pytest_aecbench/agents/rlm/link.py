@@ -91,7 +91,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a report is: its sections, those that are filled, and those that can be."""
+    """The state of a report: its sections, those that are filled, and those that can be."""
 
     total: int
     filled: tuple[str, ...]

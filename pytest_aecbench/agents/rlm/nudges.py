@@ -1,4 +1,4 @@
-"""What a model is told of its report after each cell: how far it is, and to get on with it."""
+"""Lines about a report after each cell: how far it is, and a nudge where it stands still."""
 
 from __future__ import annotations
 

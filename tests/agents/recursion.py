@@ -20,6 +20,15 @@ from tests.tasks import write_tree
 
 INSTRUCTION = "Find the current. Write it to `/workspace/answer.json`."
 USAGE = {"input": 100, "output": 10}
+# A cell that can send its REPL events, as the functions do that it has.
+FORGED = """
+import json, os, socket, stat
+found = [n for n in range(3, 40) if os.path.exists(f'/proc/self/fd/{n}')]
+(number,) = [n for n in found if stat.S_ISSOCK(os.fstat(n).st_mode)]
+def tell(event):
+    with socket.socket(fileno=os.dup(number)) as link:
+        link.sendall(json.dumps(event).encode() + b'\\n')
+"""
 
 
 def cell(code: str, **usage: int) -> dict[str, Any]:

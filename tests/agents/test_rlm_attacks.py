@@ -6,19 +6,10 @@ import pytest
 
 from pytest_aecbench.errors import SandboxBroken
 from tests.agents.conftest import anywhere
-from tests.agents.recursion import Workshop, cell
+from tests.agents.recursion import FORGED, Workshop, cell
 from tests.costs import at_night
 
 pytestmark = anywhere
-
-FORGED = """
-import json, os, socket, stat
-found = [n for n in range(3, 40) if os.path.exists(f'/proc/self/fd/{n}')]
-(number,) = [n for n in found if stat.S_ISSOCK(os.fstat(n).st_mode)]
-def tell(event):
-    with socket.socket(fileno=os.dup(number)) as link:
-        link.sendall(json.dumps(event).encode() + b'\\n')
-"""
 
 
 @pytest.mark.parametrize(

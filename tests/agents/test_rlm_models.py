@@ -18,7 +18,7 @@ import pytest
 
 from pytest_aecbench.backends.sandbox import Sandbox
 from tests.agents.conftest import anywhere
-from tests.agents.recursion import INSTRUCTION, Run, Workshop
+from tests.agents.recursion import FORGED, INSTRUCTION, Run, Workshop
 from tests.costs import at_night, patience
 from tests.standins.models import KEY, ModelServer, Tokens, Turn, Wish
 
@@ -340,3 +340,26 @@ def test_a_run_that_is_interrupted_does_not_wait_for_calls(
         workshop.run(ROOT, workshop.task(SUB_TOML))
     assert time.monotonic() - interrupted[0] < 20
     thread.join()
+
+
+def test_half_a_character_in_a_prompt_is_sent_as_something_that_can_be(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    server.scripts[ROOT] = (step("print(llm_query('x\\ud800'))"), step("FINAL(1)"))
+    server.policies[SUB] = lambda body: Turn("yes" if "x?" in asked(body) else "no")
+    run = workshop.run(ROOT, workshop.task(SUB_TOML))
+    assert run.results[0].startswith("yes")
+
+
+def test_calls_under_a_forged_number_are_waited_for_as_well(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    request = "{'kind': 'llm_query', 'prompt': 'x'}"
+    tell = f"tell({{'event': 'call', 'id': 1, 'requests': [{request}] * 3}})\ntime.sleep(1)\n"
+    server.scripts[ROOT] = (step(f"{FORGED}\nimport time\n{tell * 2}FINAL(1)"),)
+    server.policies[SUB] = lambda body: Turn("late")
+    server.delay_sec = 5.0
+    toml = f"{SUB_TOML}max_parallel_workers = 6\n"
+    run = workshop.run(ROOT, workshop.task(toml))
+    assert run.result.calls == 1 + 6
+    assert run.usage == run.result.usage

@@ -1,4 +1,4 @@
-"""The agents' own programs, installed once for all test runs of this environment.
+"""Programs that tests compare with or start, installed once for all runs of this environment.
 
 They are installed below the environment of Python, which sandboxes of the local backend can see;
 a temporary directory they cannot.
@@ -22,15 +22,21 @@ _NPM = {
     "claude-code": (ClaudeCodeAgent.version, "@anthropic-ai/claude-code"),
     "codex": (CodexAgent.version, "@openai/codex"),
 }
+# what is installed by pip -> its version, and what else it needs
+_PIP = {
+    "mini-swe-agent": (MiniSweAgent.version, ("mcp<3",)),
+    # The recursive harness with which ours is compared.
+    "rlms": ("0.1.3", ()),
+}
 
 
 def directory_of(harness: str) -> Path:
-    """Return the directory with the program of an agent, installed at the recipe's version."""
+    """Return the directory with the programs of an agent, installed at a fixed version."""
     _HOME.mkdir(parents=True, exist_ok=True)
     with FileLock(_HOME / f"{harness}.lock"):
         if harness in _NPM:
             return _from_npm(harness, *_NPM[harness])
-        return _from_pip(harness, MiniSweAgent.version)
+        return _from_pip(harness, *_PIP[harness])
 
 
 def _from_npm(harness: str, version: str, package: str) -> Path:
@@ -41,11 +47,11 @@ def _from_npm(harness: str, version: str, package: str) -> Path:
     return home / "node_modules/.bin"
 
 
-def _from_pip(harness: str, version: str) -> Path:
+def _from_pip(harness: str, version: str, needs: tuple[str, ...]) -> Path:
     home = _HOME / f"{harness}-{version}"
     if not (home / "done").exists():
         _run(sys.executable, "-m", "venv", "--clear", str(home))
-        _run(str(home / "bin/pip"), "install", "-q", f"mini-swe-agent=={version}", "mcp<3")
+        _run(str(home / "bin/pip"), "install", "-q", f"{harness}=={version}", *needs)
         (home / "done").touch()
     return home / "bin"
 

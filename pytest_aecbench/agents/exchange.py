@@ -8,9 +8,11 @@ backends cut long output.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.task_tools import as_line, execute_with_input
+from pytest_aecbench.text import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +23,8 @@ __all__ = ["GRACE_SEC", "Exchange", "NoAnswerError"]
 
 # The process answers by the deadline; only one that hangs is stopped.
 GRACE_SEC = 10.0
+# Halves of characters, of which JSON can escape one alone, and UTF-8 can carry only pairs.
+_HALVES = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class NoAnswerError(Exception):
@@ -56,6 +60,8 @@ class Exchange:
             text += self._exchange(more, timeout_sec)[2]
         try:
             answer = json.loads(text)
+            if _HALVES.search(text):
+                answer = json.loads(encodable(json.dumps(answer, ensure_ascii=False)))
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):

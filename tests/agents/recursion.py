@@ -20,6 +20,15 @@ from tests.tasks import write_tree
 
 INSTRUCTION = "Find the current. Write it to `/workspace/answer.json`."
 USAGE = {"input": 100, "output": 10}
+# A cell that can send its REPL events, as the functions do that it has.
+FORGED = """
+import json, os, socket, stat
+found = [n for n in range(3, 40) if os.path.exists(f'/proc/self/fd/{n}')]
+(number,) = [n for n in found if stat.S_ISSOCK(os.fstat(n).st_mode)]
+def tell(event):
+    with socket.socket(fileno=os.dup(number)) as link:
+        link.sendall(json.dumps(event).encode() + b'\\n')
+"""
 
 
 def cell(code: str, **usage: int) -> dict[str, Any]:
@@ -62,7 +71,7 @@ class Workshop:
     def __init__(self, directory: Path, sandbox: Sandbox) -> None:
         self.directory = directory
         self.sandbox = sandbox
-        self._runs = 0
+        self.runs = 0
 
     def script(
         self,
@@ -79,13 +88,13 @@ class Workshop:
         data: dict[str, Any] = {"conversations": [*asked, *root]}
         if price:
             data["price"] = {"input": 1_000_000, "output": 1_000_000}
-        self._runs += 1
-        path = self.directory / f"script-{self._runs}.json"
+        self.runs += 1
+        path = self.directory / f"script-{self.runs}.json"
         path.write_text(json.dumps(data))
         return f"scripted:{path}"
 
     def task(self, toml: str = "", files: Mapping[str, str | bytes] | None = None) -> Task:
-        directory = self.directory / f"task-{self._runs}"
+        directory = self.directory / f"task-{self.runs}"
         least = {"task.toml": "", "instruction.md": INSTRUCTION, "tests/test.sh": "true"}
         return Task.load(write_tree(directory, {**least, "rlm.toml": toml, **(files or {})}))
 
@@ -102,8 +111,8 @@ class Workshop:
         agent = RlmAgent(AgentSpec("a", "rlm", model, parameters))
         agent.preflight(prices or {})
         agent.check_task(task, prices or {})
-        self._runs += 1
-        kept = self.directory / f"agent-{self._runs}"
+        self.runs += 1
+        kept = self.directory / f"agent-{self.runs}"
         trajectory = Trajectory(kept)
         self.sandbox.context = AgentContext(trajectory, prices=prices or {})
         self.sandbox.execute("rm -f /workspace/answer.json")

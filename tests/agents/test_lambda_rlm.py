@@ -16,6 +16,7 @@ from pytest_aecbench.agents import AgentContext
 from pytest_aecbench.backends.sandbox import Sandbox
 from pytest_aecbench.errors import AuthFailed, TaskError
 from pytest_aecbench.providers import Usage
+from tests.agents.conftest import anywhere
 from tests.agents.lambda_rlm import (
     INSTRUCTION,
     Trial,
@@ -29,7 +30,7 @@ from tests.conformance.providers import WAYS, at, forget_variables
 from tests.standins.models import Tokens, Turn, Wish
 from tests.standins.models.policy import Asked, PolicyServer
 
-pytestmark = pytest.mark.usefixtures("own_machine")
+pytestmark = [anywhere, pytest.mark.usefixtures("own_machine")]
 
 Serve = Callable[..., PolicyServer]
 TWO = {
@@ -163,14 +164,12 @@ def test_a_section_begins_when_its_dependencies_are_written(
         name: {"depends_on": needs, "input_mapping": ["survey"]} for name, needs in graph.items()
     }
     trial.toml = f"[execution]\nmax_parallel_workers = {workers}\n"
-    written: set[str] = set()
     early: list[str] = []
 
     def watched(asked: Asked) -> Turn | str:
-        phase, section, _ = step_of(asked)
-        early.extend(need for need in graph[section] if need not in written)
-        if phase == "generate":
-            written.add(section)
+        answered = [step_of(one) for one in server.answered]
+        written = {section for phase, section, _ in answered if phase == "generate"}
+        early.extend(need for need in graph[step_of(asked)[1]] if need not in written)
         return honest(asked)
 
     server.policy = watched
@@ -192,6 +191,16 @@ def test_workers_are_used_side_by_side_and_never_more(serve: Serve, trial: Trial
     trial.toml = "[planner]\ncontext_window_chars = 1000\n[execution]\nmax_parallel_workers = 4\n"
     trial.run()
     assert server.most_in_flight == 4
+
+
+def test_sections_that_do_not_depend_on_one_another_are_written_side_by_side(
+    serve: Serve, trial: Trial
+) -> None:
+    server = serve(delay_sec=0.4)
+    trial.sections = {name: {"input_mapping": ["survey"]} for name in ("a", "b")}
+    trial.toml = f"{NO_REVIEW}[execution]\nmax_parallel_workers = 2\n"
+    trial.run()
+    assert server.most_in_flight == 2
 
 
 # Long sources

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from pytest_aecbench.agents.atif import write_atif
+from pytest_aecbench.agents.rlm.prompts import RLM_VERSION
+from pytest_aecbench.agents.trajectory import FILE, read_trajectory
 from pytest_aecbench.errors import ProviderError, TaskError
 from pytest_aecbench.providers import Usage
+from tests.agents.conftest import anywhere
 from tests.agents.recursion import Run, Workshop, cell, said
+from tests.unit.test_atif import check
+
+pytestmark = anywhere
 
 SUB = {"sub": "two"}
 
@@ -19,7 +25,7 @@ def test_an_answer_in_code_becomes_the_output_file(workshop: Workshop) -> None:
     run = workshop.solve(cell("x = 2"), cell("FINAL({'current_a': x})"))
     assert run.output == '{"current_a": 2}\n'
     assert (run.result.status, run.result.end, run.result.turns) == ("completed", "submitted", 2)
-    assert run.result.prompt_version == "rlm-1"
+    assert run.result.prompt_version == RLM_VERSION
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,11 @@ except SubcallError as error:
     FINAL(str(error))
 """
     cells = [cell(code) for code in (*before, last, "1", "1", "1")]
-    return workshop.solve(*cells, toml=f"[guardrails]\n{toml}", others=SUB, **more)
+    model = workshop.script(
+        *cells, others={"The question": "Look.", **SUB}, price=more.pop("price", False)
+    )
+    toml = f'[guardrails]\n{toml}\n[advisor]\nmodel = "{model}"\n'
+    return workshop.run(model, workshop.task(toml), **more)
 
 
 # Every call has 100 tokens of input and 10 of output.
@@ -85,6 +95,7 @@ except SubcallError as error:
         ("token_budget = 220", ("1", "1"), "token_budget"),
         ("token_budget = 221", ("1", "1", "1"), "token_budget"),
         ("token_budget = 330", ("llm_query('sub')", "1"), "token_budget"),
+        ("token_budget = 330", ("ADVISOR(problem='x')", "1"), "token_budget"),
         ("billable_input_budget = 200", ("1", "1"), "billable_input"),
         ("max_budget_usd = 220.0", ("1", "1"), "cost_limit"),
     ],
@@ -114,6 +125,8 @@ def test_agent_parameters_tighten_the_limits_of_a_task(workshop: Workshop) -> No
     assert (loose.result.end, loose.result.turns) == ("token_budget", 3)
     turns = spent(workshop, "max_iterations = 50", "1", max_turns=1)
     assert (turns.result.end, turns.result.turns) == ("turn_limit", 2)
+    usd = spent(workshop, "max_budget_usd = 1000.0", "1", "1", max_cost_usd=220.0, price=True)
+    assert (usd.result.end, usd.result.turns) == ("cost_limit", 3)
 
 
 def test_a_number_of_calls_is_exact_and_does_not_end_the_run(workshop: Workshop) -> None:
@@ -143,17 +156,25 @@ except SubcallError as error:
     print(error)
 """
     model = workshop.script(
+        cell("NOTE('span', 1)"),
         cell(code),
         cell("FINAL(1)"),
         others={"The question": "Look again."},
     )
     toml = f'[advisor]\nmodel = "{model}"\nmax_uses = 1\n'
     run = workshop.run(model, workshop.task(toml))
-    assert "Look again." in run.results[0]
-    assert "all 1 questions are used" in run.results[0]
+    assert "Look again." in run.results[1]
+    assert "all 1 questions are used" in run.results[1]
     (advised,) = run.calls("advisor")
     assert "user: Find the current" in advised.metadata["prompt"]
-    assert run.result.usage == run.usage == Usage(300, 30)
+    assert "Notes: span" in advised.metadata["prompt"]
+    assert "Problem: stuck" in advised.metadata["prompt"]
+    assert run.result.usage == run.usage == Usage(400, 40)
+    short = workshop.run(model, workshop.task(f"{toml}context_window = 1\n"))
+    assert "Find the current" not in short.calls("advisor")[0].metadata["prompt"]
+    off = workshop.run(model, workshop.task(f"{toml}enabled = false\n"))
+    assert "NameError" in off.results[1]
+    assert "ADVISOR" not in off.entries[0].content
 
 
 def test_the_deadline_in_the_middle_of_a_cell_keeps_what_was_begun(workshop: Workshop) -> None:
@@ -196,7 +217,7 @@ def test_the_sum_over_the_trajectory_is_that_of_the_record(workshop: Workshop) -
     assert {e.metadata["parent"] for e in run.calls("subcall")} == {cells[0].step}
     path = write_atif(run.directory, "a", "1")
     assert path is not None
-    document = json.loads(path.read_text())
+    document = check(path)
     assert document["final_metrics"]["total_prompt_tokens"] == 407
     assert document["final_metrics"]["total_completion_tokens"] == 43
     (observed,) = document["steps"][2]["observation"]["results"]
@@ -270,3 +291,34 @@ def test_a_bad_file_is_refused_in_one_line_before_anything_is_spent(
     assert "rlm.toml: " in str(caught.value)
     assert "\n" not in str(caught.value)
     assert workshop.sandbox.context is None
+
+
+def test_hints_are_in_the_prompt(workshop: Workshop) -> None:
+    toml = '[hints]\nphases = ["look", "count"]\nprohibited = ["guess"]\n'
+    system = workshop.solve(cell("FINAL(1)"), toml=toml).entries[0].content
+    assert "A suggested approach:\n\n- look\n- count" in system
+    assert "You must not:\n\n- guess" in system
+    assert "approach" not in workshop.solve(cell("FINAL(1)")).entries[0].content
+
+
+def test_an_entry_of_a_cell_says_what_it_changed(workshop: Workshop) -> None:
+    run = workshop.solve(
+        cell("x, y = 'abc', 2\nNOTE('k', 1)"), cell("del y\n1 / 0"), cell("FINAL(x)")
+    )
+    first, second, last = [entry for entry in run.entries if entry.role == "tool_result"]
+    assert first.metadata["var_diff"]["new"] == {"x": "str(3)", "y": "int"}
+    assert first.metadata["scratchpad_keys"] == ["k"]
+    assert first.metadata["tokens"] == {"grand_total": 110}
+    assert second.metadata["var_diff"]["removed"] == ["y"]
+    assert second.metadata["variables"]["x"] == "str(3)"
+    assert (first.exit_code, second.exit_code, last.exit_code) == (0, 1, 0)
+    assert last.metadata["final"] == {"from": "final", "preview": "abc", "chars": 3}
+
+
+def test_a_provider_that_fails_ends_a_batch_before_all_of_it_is_asked(workshop: Workshop) -> None:
+    code = "llm_query_batched(['nobody answers this'] + ['sub'] * 500)"
+    toml = "[execution]\nmax_parallel_workers = 1\n"
+    with pytest.raises(ProviderError, match="no conversation is for this"):
+        workshop.solve(cell(code), toml=toml, others=SUB, max_retries=0)
+    path = workshop.directory / f"agent-{workshop.runs}" / FILE
+    assert len([one for one in read_trajectory(path) if one.role == "assistant"]) < 500

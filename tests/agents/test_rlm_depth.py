@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 from pytest_aecbench.providers import Usage
+from tests.agents.conftest import anywhere
 from tests.agents.recursion import Workshop, cell
+
+pytestmark = anywhere
 
 PLAIN = "try:\n    FINAL(llm_query('sub'))\nexcept SubcallError as e:\n    FINAL(str(e))"
 CHILD = (
@@ -63,6 +66,14 @@ def test_at_depth_2_a_child_has_its_own_repl_and_the_shared_budgets(workshop: Wo
 def test_at_depth_3_a_grandchild_answers(workshop: Workshop) -> None:
     run = workshop.solve(cell(CHILD), toml=depth(3), others=OTHERS)
     assert json.loads(run.output or "")["deeper"] == "from below"
+
+
+def test_below_depth_3_there_is_nothing(workshop: Workshop) -> None:
+    deepest = "try:\n    rlm_query('x')\nexcept SubcallError as e:\n    FINAL(str(e))"
+    others = {**OTHERS, "grandchild": [cell(deepest)]}
+    run = workshop.solve(cell(CHILD), toml=depth(3), others=others)
+    told = json.loads(run.output or "")["deeper"]
+    assert told == "rlm_query is not allowed here: max_subcall_depth is 3"
 
 
 def test_children_share_a_number_of_calls(workshop: Workshop) -> None:

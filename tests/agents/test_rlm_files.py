@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.errors import TaskError
+from tests.agents.conftest import anywhere
 from tests.agents.recursion import Workshop, cell, said
+
+pytestmark = anywhere
 
 INPUTS = """
 [inputs.text]
@@ -177,6 +180,23 @@ def test_typed_calls_read_answers_into_fields(workshop: Workshop) -> None:
     assert [entry.metadata["kind"] for entry in run.calls("subcall")] == names
 
 
+def test_a_typed_call_says_which_fields_there_are_and_keeps_its_prompt_short(
+    workshop: Workshop,
+) -> None:
+    code = """
+found = review(section_content='x', writing_guidance='y', extracted_data='d' * 4000)
+print(found.gaps, found.input_tokens, found.error)
+found.values
+"""
+    asked = {"Review the section": '{"status": "needs_work", "gaps": ["span"]}'}
+    run = workshop.solve(cell(code), cell("FINAL(1)"), toml="[subcalls.review]\n", others=asked)
+    assert run.results[0].startswith("['span'] 100 None\n")
+    assert "there is no field 'values'; there are error, gaps, input_tokens" in run.results[0]
+    prompt = run.calls("subcall")[0].metadata["prompt"]
+    assert prompt.count("d" * 3000) == 1
+    assert "d" * 3001 not in prompt
+
+
 TEMPLATE = """
 [[sections]]
 id = "summary"
@@ -247,3 +267,110 @@ def test_sections_can_be_filled_at_once(workshop: Workshop) -> None:
         others={f"x{n}": str(n) for n in range(4)},
     )
     assert json.loads(run.output or "") == {f"s{n}": str(n) for n in range(4)}
+
+
+def test_fill_parallel_fills_sections_after_those_that_they_need(workshop: Workshop) -> None:
+    code = """
+def write(section_id):
+    asked = llm_query('write ' + section_id)
+    if section_id == 'loads':
+        return {'dead': float(asked)}
+    return asked
+print(fill_parallel(write, ['summary', 'loads', 'site', 'sit', 'site']))
+print(STATUS('summary'))
+print(len(SUBCALL_LOG), SUBCALL_LOG.by_type('llm_query')[0]['prompt'])
+"""
+    run = workshop.solve(
+        cell(code),
+        cell("SUBMIT()"),
+        toml=WITH_TEMPLATE,
+        files={"report_template.toml": TEMPLATE},
+        others={"write site": "Flat.", "write loads": "12", "write summary": "Fine."},
+    )
+    assert "'sit': ParallelError(" in run.results[0]
+    assert "there is no section " in run.results[0]
+    assert "loads:\n- dead: 12.0\n\nsite:\nFlat.\n\nsummary:\nFine.\n" in run.results[0]
+    assert "3 write site\n" in run.results[0]
+    assert json.loads(run.output or "")["loads"] == {"dead": 12.0}
+
+
+def test_fill_parallel_asks_nothing_for_sections_that_cannot_be_filled(
+    workshop: Workshop,
+) -> None:
+    code = """
+def write(section_id):
+    raise ValueError(section_id + ' is hard')
+said = fill_parallel(write, ['site', 'loads'])
+[(type(one).__name__, str(one)) for one in said.values()]
+"""
+    run = workshop.solve(
+        cell(code),
+        cell("FILL('site', 'x'); FILL('loads', {'dead': 1}); FILL('summary', 'y'); SUBMIT()"),
+        toml=WITH_TEMPLATE,
+        files={"report_template.toml": TEMPLATE},
+    )
+    assert "site is hard" in run.results[0]
+    assert "loads is hard" not in run.results[0]
+    assert "fill site first; " in run.results[0]
+
+
+def test_extract_for_a_section_says_what_the_section_needs(workshop: Workshop) -> None:
+    template = TEMPLATE.replace(
+        'title = "Loads"',
+        'title = "Loads"\ngeneration_mode = "guided"\nwriting_guidance = ["Name codes."]',
+    )
+    code = """
+FILL('site', 'Flat. ' + 'x' * 600)
+print(extract('12 kN', section='loads').values, extract('12 kN', ['dead'], section='loads').values)
+extract('12 kN', section='load')
+"""
+    asked = {"Extract from the text below": [said('{"dead": "12 kN"}')]}
+    run = workshop.solve(
+        cell(code),
+        cell("FILL('loads', {'dead': 1}); FILL('summary', 'y'); SUBMIT()"),
+        toml=f"{WITH_TEMPLATE}[subcalls.extract]\n",
+        files={"report_template.toml": template},
+        others=asked,
+    )
+    assert "{'dead': '12 kN'} {'dead': '12 kN'}" in run.results[0]
+    assert "there is no section 'load'" in run.results[0]
+    free, named = (entry.metadata["prompt"] for entry in run.calls("subcall"))
+    for text in ("Loads (guided)", "Name codes.", "dead (float in kN)", "Flat. xxx"):
+        assert text in free
+        assert text in named
+    assert "x" * (500 - len("Flat. ")) + '"' in free
+    assert "Choose short names" in free
+    assert "below: dead. Give" in named
+    plain = workshop.solve(
+        cell("extract('x', section='loads')"), cell("FINAL(1)"), toml="[subcalls.extract]\n"
+    )
+    assert "'section' needs a task with a template" in plain.results[0]
+    assert "section" not in plain.entries[0].content.partition("extract(")[2].partition("\n")[0]
+
+
+def test_a_model_is_nudged_to_fill_the_sections_of_its_report(workshop: Workshop) -> None:
+    run = workshop.solve(
+        *[cell("1")] * 20,
+        cell("FILL('site', 'x')"),
+        *[cell("1")] * 3,
+        cell("FILL('loads', {'dead': 1}); FILL('summary', 'y')"),
+        cell("SUBMIT()"),
+        toml=WITH_TEMPLATE,
+        files={"report_template.toml": TEMPLATE},
+    )
+    told = [text.rpartition("\n")[2] for text in run.results]
+    assert told[1] == "[0 of 3 sections filled; can be filled now: site]"
+    assert told[2] == "[0 of 3 sections filled, none in the last 3 turns; can be filled now: site]"
+    assert told[9] == "[0 of 3 sections filled after 10 turns; begin to FILL: site]"
+    assert "after 20 turns; stop reading and FILL one now" in told[19]
+    assert told[22] == "[1 of 3 sections filled; can be filled now: loads]"
+    assert "none in the last 3 turns" in told[23]
+    assert told[24] == "[3 of 3 sections filled; SUBMIT() writes the report]"
+
+
+def test_a_task_without_scaffolding_has_calls_and_finals_and_no_more(workshop: Workshop) -> None:
+    names = ("grep", "NOTE", "RECALL", "parallel", "SUBCALL_LOG", "FILL", "STATUS", "ADVISOR")
+    code = f"[n for n in {names} if n in globals()], callable(llm_query), callable(SHOW_VARS)"
+    run = workshop.solve(cell(code), cell("FINAL(1)"), toml="[execution]\nscaffolding = false\n")
+    assert run.results[0].startswith("([], True, True)")
+    assert not [name for name in names if f"- {name}" in run.entries[0].content]

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 import re
+import signal
+import threading
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from tests.agents.recursion import INSTRUCTION, Run, Workshop
-from tests.costs import at_night
+from pytest_aecbench.backends.sandbox import Sandbox
+from tests.agents.conftest import anywhere
+from tests.agents.recursion import FORGED, INSTRUCTION, Run, Workshop
+from tests.costs import at_night, patience
 from tests.standins.models import KEY, ModelServer, Tokens, Turn, Wish
+
+pytestmark = anywhere
 
 ROOT, SUB = "claude-sonnet-4-20250514", "claude-3-5-haiku-20241022"
 DOC = '[inputs.doc]\ntype = "string"\nsource = "doc.txt"\n'
@@ -68,6 +76,7 @@ def test_a_needle_is_found_in_a_document_that_the_root_never_sees(
         lines[place] = f"The design wind speed is {size % 97} m/s.\n"
         server.scripts[ROOT] = (
             step("print(len(doc) > 0, doc[:300])"),
+            step("print(doc)"),
             step("found = grep(doc, 'design wind speed', context=0)\nprint(found)"),
             step("import re\nFINAL({'speed': int(re.search(r'is (\\d+) m', found)[1])})"),
         )
@@ -75,8 +84,12 @@ def test_a_needle_is_found_in_a_document_that_the_root_never_sees(
         task = workshop.task(DOC, {"doc.txt": "".join(lines)})
         run = workshop.run(ROOT, task)
         assert json.loads(run.output or "") == {"speed": size % 97}
-        sent = "".join(json.dumps(body) for body in bodies(server, ROOT))
-        assert "".join(lines[:250])[:12_000] not in sent.replace("\\n", "\n")
+        sent = "".join(asked(body) for body in bodies(server, ROOT)).replace("\\n", "\n")
+        assert sent.count("clause 00000") > 10  # both ends of what was printed are shown
+        doc = "".join(lines)
+        # Whoever sees 12,000 characters in a row sees one of these pieces.
+        pieces = (doc[start : start + 6000] for start in range(0, len(doc) - 6000, 6000))
+        assert not any(piece in sent for piece in pieces)
         longest = max(len(json.dumps(body)) for body in bodies(server, ROOT))
         counted.append(longest)
         assert KEY not in (run.directory / "trajectory.jsonl").read_text()
@@ -115,6 +128,44 @@ def test_models_count_in_a_document_side_by_side(workshop: Workshop, server: Mod
     assert sum(entry.duration_ms or 0 for entry in calls) >= 8 * 200
     assert run.usage == run.result.usage
     assert len(server.calls) == sum(entry.role == "assistant" for entry in run.entries)
+
+
+def test_calls_at_once_take_few_commands_of_the_sandbox(
+    workshop: Workshop, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[float] = []
+    execute = Sandbox.execute
+
+    def counted(self: Sandbox, *args: Any, **more: Any) -> Any:
+        commands.append(time.monotonic())
+        return execute(self, *args, **more)
+
+    monkeypatch.setattr(Sandbox, "execute", counted)
+    server.scripts[ROOT] = (step("llm_query_batched(['x'] * 32)"), step("FINAL(1)"))
+    server.policies[SUB] = lambda body: Turn("yes")
+    server.delay_sec = 0.1
+    run = workshop.run(ROOT, workshop.task(SUB_TOML))
+    began, ended = (
+        next(e.timestamp for e in run.entries if e.role == role) or ""
+        for role in ("tool_call", "tool_result")
+    )
+    sec = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    assert len(run.calls("subcall")) == 32
+    # One begins the cell and one answers it; between them, each look takes twice as long to come.
+    assert len(commands) <= 6 + 2 + math.log2(max(1, sec / 0.25)) + 1, sec
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("own_machine")
+def test_eight_calls_at_once_take_little_longer_than_two(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    server.policies[SUB] = lambda body: Turn("yes")
+    server.delay_sec = 0.2
+    server.scripts[ROOT] = (*[step("llm_query_batched(['x'] * 8)")] * 4, step("FINAL(1)"))
+    run = workshop.run(ROOT, workshop.task(SUB_TOML))
+    took = [entry.duration_ms or 0 for entry in run.entries if entry.role == "tool_result"]
+    assert min(took[:4]) < 700 * patience()
 
 
 def test_requests_begin_with_the_same_bytes_turn_after_turn(
@@ -208,6 +259,35 @@ def test_tokens_from_the_cache_are_not_billable(workshop: Workshop, server: Mode
     assert run.output == "1\n"
 
 
+def test_tokens_of_a_compaction_count(workshop: Workshop, server: ModelServer) -> None:
+    server.scripts[SUB] = (Turn("SUMMARY", tokens=Tokens(600, out=1)),)
+    turns = iter((step("x = 5", fresh=900, out=1), step("FINAL(x)", fresh=10, out=1)))
+    server.policies[ROOT] = lambda body: next(turns)
+    toml = f"{COMPACTING}[guardrails]\ntoken_budget = 1500\n"
+    run = workshop.run(ROOT, workshop.task(toml))
+    # The one call after the summary is the last turn, which may go over the budget.
+    assert (run.result.end, run.output, run.result.turns) == ("token_budget", "5\n", 2)
+    assert len(run.calls("compaction")) == 1
+
+
+def test_the_advisor_has_its_own_model_and_length(workshop: Workshop, server: ModelServer) -> None:
+    server.scripts[ROOT] = (step("ADVISOR(problem='x')"), step("FINAL(1)"))
+    toml = f'[advisor]\nmodel = "{SUB}"\nmax_response_tokens = 77\n'
+    run = workshop.run(ROOT, workshop.task(toml))
+    (asked_for,) = bodies(server, SUB)
+    assert asked_for["max_tokens"] == 77
+    assert len(run.calls("advisor")) == 1
+
+
+def test_a_context_budget_of_the_agent_makes_a_smaller_context(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    turns = iter((step("x = 5", fresh=900), step("FINAL(x)", fresh=10)))
+    server.policies[ROOT] = lambda body: next(turns)
+    run = workshop.run(ROOT, workshop.task(SUB_TOML), context_budget_tokens=1000)
+    assert (len(run.calls("compaction")), run.output) == (1, "5\n")
+
+
 def test_an_outage_in_a_call_of_a_cell_is_retried(workshop: Workshop, server: ModelServer) -> None:
     server.scripts[ROOT] = (step("FINAL(llm_query('x'))"),)
     faulty = f"{SUB}-fault-overloaded-x1"
@@ -239,3 +319,47 @@ def test_every_provider_gives_the_same_trial(
     assert run.results[0].startswith("['yes', 'yes']")
     assert "ZeroDivisionError" in run.results[1]
     assert run.usage.total == run.result.usage.total
+
+
+def test_a_run_that_is_interrupted_does_not_wait_for_calls(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    def interrupt() -> None:
+        while server.most_at_once < 4:
+            time.sleep(0.01)
+        interrupted.append(time.monotonic())
+        signal.raise_signal(signal.SIGINT)
+
+    interrupted: list[float] = []
+    server.policies[SUB] = lambda body: Turn("late")
+    server.scripts[ROOT] = (step("llm_query_batched(['x'] * 8)"),)
+    server.delay_sec = 30.0
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        workshop.run(ROOT, workshop.task(SUB_TOML))
+    assert time.monotonic() - interrupted[0] < 20
+    thread.join()
+
+
+def test_half_a_character_in_a_prompt_is_sent_as_something_that_can_be(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    server.scripts[ROOT] = (step("print(llm_query('x\\ud800'))"), step("FINAL(1)"))
+    server.policies[SUB] = lambda body: Turn("yes" if "x?" in asked(body) else "no")
+    run = workshop.run(ROOT, workshop.task(SUB_TOML))
+    assert run.results[0].startswith("yes")
+
+
+def test_calls_under_a_forged_number_are_waited_for_as_well(
+    workshop: Workshop, server: ModelServer
+) -> None:
+    request = "{'kind': 'llm_query', 'prompt': 'x'}"
+    tell = f"tell({{'event': 'call', 'id': 1, 'requests': [{request}] * 3}})\ntime.sleep(1)\n"
+    server.scripts[ROOT] = (step(f"{FORGED}\nimport time\n{tell * 2}FINAL(1)"),)
+    server.policies[SUB] = lambda body: Turn("late")
+    server.delay_sec = 5.0
+    toml = f"{SUB_TOML}max_parallel_workers = 6\n"
+    run = workshop.run(ROOT, workshop.task(toml))
+    assert run.result.calls == 1 + 6
+    assert run.usage == run.result.usage

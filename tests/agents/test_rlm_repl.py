@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from tests.agents.conftest import MODES, Mode
+from tests.agents.conftest import DOCKER, MODES, Mode
 from tests.agents.recursion import Workshop, cell, lost_kinds
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=[*MODES, DOCKER])
 def mode(request: pytest.FixtureRequest) -> Mode:
-    """Try both ways in which the local backend makes sandboxes."""
+    """Try both ways in which the local backend makes sandboxes, and containers."""
     chosen: Mode = request.param
     return chosen
 
@@ -124,3 +124,34 @@ FINAL(parallel([lambda n=n: chain(n) for n in range(4)]))
 """
     run = workshop.solve(cell(code), others={"x": "y"})
     assert json.loads(run.output or "") == [["y"] * 3] * 4
+
+
+def test_the_log_has_all_calls_of_cells(workshop: Workshop) -> None:
+    code = """
+llm_query('x'); llm_query_batched(['x', ' ']); extract('none', ['a'])
+print([(c['kind'], c['error'], c['input_tokens']) for c in SUBCALL_LOG.all])
+last = SUBCALL_LOG.last(2)
+print(last[-1]['text'], len(last), len(SUBCALL_LOG.by_type('extract')))
+SUBCALL_LOG
+"""
+    others = {"Extract": "not JSON", "x": "yes"}
+    run = workshop.solve(cell(code), cell("FINAL(1)"), toml="[subcalls.extract]\n", others=others)
+    kinds = [("llm_query", None, 100)] * 2 + [("llm_query", "the prompt is empty", None)]
+    assert f"{[*kinds, ('extract', None, 100)]}\nnot JSON 2 1\n" in run.results[0]
+    assert "llm_query: 'the prompt is empty'\nextract: 'not JSON'" in run.results[0]
+
+
+def test_text_that_utf_8_cannot_carry_reaches_neither_models_nor_files(
+    workshop: Workshop,
+) -> None:
+    half = "\\ud800"
+    cells = (
+        cell(f"print(llm_query('x{half}')); globals()['v{half}'] = 1; NOTE('k{half}', '{half}')"),
+        cell(f"raise ValueError('{half} is half, \\U0001f600 is whole')"),
+        cell(f"FINAL('{half}')"),
+    )
+    run = workshop.solve(*cells, others={"x": "yes"})
+    assert run.results[0].startswith("yes")
+    assert "ValueError: ? is half, \U0001f600 is whole" in run.results[1]
+    assert run.output == "?"
+    assert run.calls("subcall")[0].metadata["prompt"] == "x?"

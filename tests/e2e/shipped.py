@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.costs import at_night
+from tests.standins.models import Turn
+from tests.standins.models.policy import Asked, PolicyServer
 
 ROOT = Path(__file__).parents[2]
 TASKS = sorted(path.parent for path in (ROOT / "tasks").glob("*/*/task.toml"))
@@ -52,3 +56,32 @@ def rewards(
         assert record["warnings"] == []
         found[record["task"]["task_id"], record["agent"]["name"]] = record["evaluation"]["reward"]
     return found
+
+
+def with_policy(
+    directory: Path, name: str, agent: str, policy: Callable[[Asked], Turn], *options: str
+) -> tuple[Any, list[Asked]]:
+    """Run a trial of a shipped task with a model that has this policy, behind Anthropic's SDK.
+
+    Returns its record and what was asked.
+    """
+    (directory / "tasks").symlink_to(ROOT / "tasks")
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    server = PolicyServer(policy)
+    try:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-W", "error", "-m", "pytest", "-q", f"tasks/{name}"),
+                *(f"--aec-agent={agent}", *options),
+            ],
+            cwd=directory,
+            env={**os.environ, **server.environment("anthropic")},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+    finally:
+        server.close()
+    paths = list((directory / "artefacts/ledger").glob("*/*.json"))
+    assert len(paths) == 1, done.stdout + done.stderr
+    return json.loads(paths[0].read_text()), server.asked

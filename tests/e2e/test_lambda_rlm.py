@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +14,10 @@ import pytest
 
 from pytest_aecbench.backends.local import LocalBackend
 from tests.agents.lambda_rlm import facts, review, step_of
-from tests.e2e.shipped import ROOT
+from tests.e2e.shipped import ROOT, with_policy
 from tests.e2e.test_vendors import plugins_for, serving
 from tests.standins.models import Turn
-from tests.standins.models.policy import Asked, PolicyServer
+from tests.standins.models.policy import Asked
 
 TASK = "structural/bridge-report"
 _ENTRY = re.compile(r"^(?:(S\d\d-\w\d),.*)?((?:Defect|Correction|Addition): .*)$", re.MULTILINE)
@@ -87,27 +84,7 @@ def forgetful(asked: Asked) -> Turn:
 
 
 def run(directory: Path, policy: Callable[[Asked], Turn], *options: str) -> tuple[Any, list[Asked]]:
-    """Run the trial with a model that has this policy; return its record and what was asked."""
-    (directory / "tasks").symlink_to(ROOT / "tasks")
-    (directory / "pytest.ini").write_text("[pytest]\n")
-    server = PolicyServer(policy)
-    try:
-        done = subprocess.run(
-            [
-                *(sys.executable, "-W", "error", "-m", "pytest", "-q", f"tasks/{TASK}"),
-                *("--aec-agent=lambda-rlm:claude-sonnet-4-5", *options),
-            ],
-            cwd=directory,
-            env={**os.environ, **server.environment("anthropic")},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-    finally:
-        server.close()
-    paths = list((directory / "artefacts/ledger").glob("*/*.json"))
-    assert len(paths) == 1, done.stdout + done.stderr
-    return json.loads(paths[0].read_text()), server.asked
+    return with_policy(directory, TASK, "lambda-rlm:claude-sonnet-4-5", policy, *options)
 
 
 def check(record: dict[str, Any], asked: list[Asked]) -> None:

@@ -34,7 +34,9 @@ def documented(name: str) -> str:
     return text.partition("\n")[2].partition("```")[0]
 
 
-def write_example(project: Project, config: str | None = None) -> None:
+def write_example(
+    project: Project, config: str | None = None, dockerfile: str = DOCKERFILE
+) -> None:
     project.task(
         toml="[environment]\nallow_internet = false\n",
         instruction="Write the width of the crack to `/workspace/output.json`.",
@@ -43,7 +45,7 @@ def write_example(project: Project, config: str | None = None) -> None:
         files={
             "rlm.toml": config or documented("config"),
             "survey.txt": "A culvert.\nThere is a crack of 3 mm.\n",
-            "environment/Dockerfile": DOCKERFILE,
+            "environment/Dockerfile": dockerfile,
         },
     )
     (project.path / "culvert.json").write_text(documented("script"))
@@ -73,6 +75,29 @@ def test_the_documented_example_runs_as_it_says(
 def test_a_container_without_a_network_is_enough(project: Project) -> None:
     write_example(project)
     project.run(AGENT, "--aec-backend=docker").assert_outcomes(passed=1)
+
+
+@pytest.mark.needs("docker")
+def test_an_image_without_python_is_an_error_of_the_trial(project: Project) -> None:
+    gone = "RUN rm -f /usr/local/bin/python3* /usr/bin/python3*\n"
+    write_example(project, dockerfile=f"{DOCKERFILE}{gone}")
+    project.run(AGENT, "--aec-backend=docker").assert_outcomes(errors=1)
+    record = project.record()
+    assert record["evaluation"]["validity"] != "scored"
+    assert "rlm: needs python3 in the sandbox" in json.dumps(record)
+
+
+def test_a_run_that_reaches_a_limit_is_verified(anyhow: Project) -> None:
+    write_example(anyhow, f"{documented('config')}max_iterations = 1\n")
+    script = json.loads(documented("script"))
+    script["conversations"][0]["replies"][1] = {"text": '{"crack": "3 mm"}'}
+    (anyhow.path / "culvert.json").write_text(json.dumps(script))
+    anyhow.run(AGENT).assert_outcomes(passed=1)
+    record = anyhow.record()
+    outcome = record["agent_result"]
+    assert (outcome["status"], outcome["end"]) == ("limit_reached", "turn_limit")
+    assert outcome["error"] == "used all of its 1 turn"
+    assert record["evaluation"]["reward"] == 1
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from pytest_aecbench.agents.rlm.prompts import (
 )
 from pytest_aecbench.agents.rlm_config import RLM_FILE, RlmConfig
 from pytest_aecbench.agents.spending import Budgets, Spending, check_priced, tightened
-from pytest_aecbench.errors import SettingsError, TaskError
+from pytest_aecbench.errors import LaunchError, SettingsError, TaskError
 from pytest_aecbench.host.files import shown_path
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class RlmAgent(ModelAgent[RlmParameters]):
             models = self._models(sandbox, limits, config)
             trial = _Trial(self, task, sandbox, config, files, models)
             root = trial.root(repl)
-            stack.callback(root.answering.settle)
+            stack.enter_context(root.answering)
             ended = root.run()
             if ended.end != "submitted":
                 root.finish(ended)
@@ -162,18 +162,18 @@ class _Trial:
         paths = {**config.paths, "inputs": []}
         try:
             repl = Repl(self._sandbox, replace(config, settings=settings, paths=paths))
-        except TaskError as error:  # the cell may have removed what it handed over
+        except (LaunchError, TaskError) as error:  # the cell may have made that impossible
             return {"error": f"the child has no REPL: {error}"}
         system = child_system(self._config, place.depth, repl.inputs)
         conversation = self._conversation(
             repl, system, CHILD + question, place, request.get("model")
         )
         try:
-            ended = conversation.run()
-            if ended.end == "turn_limit":
-                conversation.finish(ended)
+            with conversation.answering:
+                ended = conversation.run()
+                if ended.end == "turn_limit":
+                    conversation.finish(ended)
         finally:
-            conversation.answering.settle()
             repl.stop()
         if conversation.final is None:
             return {"error": f"the child ended without an answer: {ended.error or ended.end}"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_aecbench.agents.prompts import ADVISOR
@@ -14,6 +15,7 @@ from pytest_aecbench.agents.rlm_config import SUBCALLS
 from pytest_aecbench.agents.spending import LimitReached
 from pytest_aecbench.agents.workers import Workers
 from pytest_aecbench.errors import ContextExceeded, Refused, RequestRejected
+from pytest_aecbench.host.lanes import away
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,8 +28,18 @@ Reply: TypeAlias = dict[str, Any]
 # Works on a question in a REPL of its own: the request of the cell and its place.
 Child: TypeAlias = Callable[[Mapping[str, Any], "Place"], Reply]
 
-_POLL_SEC = 1.0
 _KINDS = ("llm_query", *SUBCALLS)
+# Prompts that wait are in the host's memory; a cell's threads could ask for ever more of them.
+_MOST_WAITING = 256 * 1024**2
+
+
+@dataclass(slots=True)
+class _Group:
+    """Calls that a cell made together, with the size of their prompts."""
+
+    futures: list[Future[Reply]] = field(default_factory=list)
+    left: int = 0
+    size: int = 0
 
 
 @dataclass(slots=True)
@@ -44,9 +56,11 @@ class Answering:
     advice: Callable[[], str]
     is_over: bool = False
     _workers: Workers = field(init=False)
-    _groups: dict[int, list[Future[Reply]]] = field(default_factory=dict)
+    _groups: dict[int, _Group] = field(default_factory=dict)
+    _failure: BaseException | None = None
     _advised: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
         self._workers = Workers(self.models.config.execution.max_parallel_workers)
@@ -54,16 +68,33 @@ class Answering:
     def begin(self, groups: Mapping[int, Sequence[Mapping[str, Any]]], place: Place) -> None:
         """Start to answer groups of calls."""
         for number, requests in groups.items():
-            self._groups[number] = [
-                self._workers.submit(self._reply, request, place) for request in requests
-            ]
+            # A cell can forge a number that there is; the calls of both are answered together.
+            group = self._groups.setdefault(number, _Group())
+            size = sum(len(str(request.get("prompt"))) for request in requests)
+            is_much = sum(other.size for other in self._groups.values()) + size > _MOST_WAITING
+            reply = _too_much if is_much else self._reply
+            group.size += 0 if is_much else size
+            with self._changed:
+                group.left += len(requests)
+            for request in requests:
+                future = self._workers.submit(reply, request, place)
+                group.futures.append(future)
+                future.add_done_callback(partial(self._note, group))
+
+    def _note(self, group: _Group, future: Future[Reply]) -> None:
+        with self._changed:
+            group.left -= 1
+            if not future.cancelled() and self._failure is None:
+                self._failure = future.exception()
+            if not group.left or self._failure is not None:
+                self._changed.notify_all()
 
     @property
     def is_busy(self) -> bool:
         """True while a group is not answered."""
         return bool(self._groups)
 
-    def answered(self) -> dict[int, list[Reply]]:
+    def answered(self, within_sec: float) -> dict[int, list[Reply]]:
         """Wait a while for a group; return those that are answered whole.
 
         Raises:
@@ -71,22 +102,33 @@ class Answering:
             DeadlineReached: the agent has no working time left.
 
         """
-        waiting = [one for futures in self._groups.values() for one in futures if not one.done()]
-        if waiting and all(any(not f.done() for f in group) for group in self._groups.values()):
-            wait(waiting, _POLL_SEC, FIRST_COMPLETED)
-        done = {
-            number: [one.result() for one in futures]
-            for number, futures in self._groups.items()
-            if all(one.done() for one in futures)
-        }
-        for number in done:
-            del self._groups[number]
-        return done
+        away(self._await_news, within_sec)
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+            whole = [number for number, group in self._groups.items() if not group.left]
+        return {number: [f.result() for f in self._groups.pop(number).futures] for number in whole}
 
-    def settle(self) -> None:
-        """Wait for the calls that are under way, and make none of those that are not."""
-        futures = [one for group in self._groups.values() for one in group]
-        wait([one for one in futures if not one.cancel()])
+    def _await_news(self, within_sec: float) -> None:
+        with self._changed:
+            self._changed.wait_for(self._has_news, within_sec)
+
+    def _has_news(self) -> bool:
+        return self._failure is not None or not all(one.left for one in self._groups.values())
+
+    def __enter__(self) -> Answering:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Make no further call, and wait for those that are under way.
+
+        Their tokens belong to the record. A run that is interrupted does not wait for them.
+        """
+        futures = [one for group in self._groups.values() for one in group.futures]
+        running = [one for one in futures if not one.cancel()]
+        if kind is None or issubclass(kind, Exception):
+            wait(running)
         self._groups.clear()
 
     def _reply(self, request: Mapping[str, Any], place: Place) -> Reply:
@@ -144,6 +186,10 @@ class Answering:
         )
         reply = _said(call)
         return {**reply, "text": f"{reply.get('text', '')}\n[{left} questions left]"}
+
+
+def _too_much(request: Mapping[str, Any], place: Place) -> Reply:
+    return {"error": f"over {_MOST_WAITING >> 20} MiB of prompts are waiting; ask for less at once"}
 
 
 class _BadCallError(Exception):

@@ -30,6 +30,7 @@ __all__ = ["RESERVED", "Staged", "staged"]
 RESERVED = {
     *("llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched", "FINAL", "FINAL_VAR"),
     *("SHOW_VARS", "HELP", "grep", "parallel", "NOTE", "RECALL", "FILL", "STATUS", "SUBMIT"),
+    *("SUBCALL_LOG", "fill_parallel"),
     *("ADVISOR", "SubcallError", "ParallelError", "answer", "context", "history"),
 }
 _MOST_BYTES = 512 * 1024**2

@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+import time
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.exchange import GRACE_SEC, Exchange, NoAnswerError
+from pytest_aecbench.agents.rlm.repl.finals import PREVIEW_CHARS
 from pytest_aecbench.agents.rlm.repl.keeper import MAX_MESSAGE, PIECE, VARIABLE
+from pytest_aecbench.agents.rlm.repl.values import MOST_CALLS
 from pytest_aecbench.errors import BackendError, LaunchError, SandboxBroken, TaskError
 from pytest_aecbench.text import both_ends
 
@@ -26,15 +30,19 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.backends.sandbox import Sandbox
 
-__all__ = ["Calls", "CellEnd", "Repl", "ReplConfig"]
+__all__ = ["Calls", "CellEnd", "Progress", "Repl", "ReplConfig"]
 
 START_SEC = 120.0
+# What the harness itself has the REPL do takes no longer.
+DO_SEC = 60.0
 # One command of the sandbox waits so long for an event before it is asked again.
 WAIT_SEC = 20.0
 # A model sees both ends of a longer output.
 OUTPUT_CHARS = 10_000
 # A REPL that is lost more often than this in one run is not started again.
 _MOST_STARTS = 20
+# Of what a REPL says of itself, the host keeps so many names.
+_MOST_NAMES = 500
 _INTERRUPT_GRACE_SEC = 2.0
 _NO_PYTHON = 97
 _UPLOADED = "/logs/agent/.aecbench-rlm"
@@ -48,12 +56,13 @@ rm -f {uploaded}
 python3 -c 'import sys; sys.path.insert(0, sys.argv[1])
 from aecbench_repl.keeper import serve; serve(sys.argv[1])' "$directory" && echo "$directory"
 """
-# Not a file of the REPL's directory, which a cell could have changed.
-_ASK = """python3 -I -S -c 'import socket, sys
-link = socket.socket(socket.AF_UNIX)
+# Not a file of the REPL's directory, which a cell could have changed. The module beneath ``socket``
+# is imported in a tenth of the time.
+_ASK = """python3 -I -S -c 'import _socket, sys
+link = _socket.socket(_socket.AF_UNIX)
 link.connect(sys.argv[1] + "/socket")
 link.sendall(sys.stdin.buffer.read())
-link.shutdown(socket.SHUT_WR)
+link.shutdown(_socket.SHUT_WR)
 while True:
     data = link.recv(65536)
     if not data: break
@@ -81,10 +90,36 @@ class Calls:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a report: its sections, those that are filled, and those that can be."""
+
+    total: int
+    filled: tuple[str, ...]
+    unlocked: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: object) -> Progress | None:
+        """Read what the REPL says of a report; None if there is none."""
+        if not isinstance(given, dict) or not isinstance(given.get("total"), int):
+            return None
+        return cls(given["total"], _names(given.get("filled")), _names(given.get("unlocked")))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a trajectory says of it."""
+        return {
+            "completed": len(self.filled),
+            "total": self.total,
+            "filled": list(self.filled),
+            "unlocked": list(self.unlocked),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class CellEnd:
     """The end of a cell; ``lost`` says how the REPL's variables were lost, if they were.
 
-    ``final`` is what is known of the answer that the cell declared.
+    ``final`` is what is known of the answer that the cell declared. ``missing`` are the inputs that
+    a REPL which was started again could not load.
     """
 
     output: str = ""
@@ -96,8 +131,9 @@ class CellEnd:
     variables: Mapping[str, str] = field(default_factory=dict)
     final: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
-    progress: Mapping[str, Any] | None = None
+    progress: Progress | None = None
     interrupted_sec: float | None = None
+    missing: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> CellEnd:
@@ -110,10 +146,11 @@ class CellEnd:
             _names(event.get("removed")),
             _names(event.get("restored")),
             _texts(event.get("variables")),
-            _table(event.get("final")),
+            _final(event.get("final")),
             _names(event.get("notes")),
-            _table(event.get("progress")),
+            Progress.of(event.get("progress")),
             _number(event.get("interrupted_sec")),
+            _names(event.get("problems")),
         )
 
 
@@ -126,7 +163,8 @@ class Repl:
         self._starts = 0
         self.history: list[Mapping[str, str]] = []
         self.inputs: dict[str, str] = {}
-        self._start()
+        if missing := self._start():
+            raise TaskError(f"rlm.toml: inputs.{missing[0]}; name a file that can be read")
 
     def begin(self, cell: Mapping[str, Any], timeout_sec: float) -> Calls | CellEnd | None:
         """Give the REPL a cell; return its end, calls to answer, or None while it is busy."""
@@ -147,11 +185,14 @@ class Repl:
         request = {"do": "interrupt", "grace": _INTERRUPT_GRACE_SEC, "wait": 3 * GRACE_SEC}
         self._event(request, 3 * GRACE_SEC)
 
-    def do(self, cell: Mapping[str, Any], timeout_sec: float = 60.0) -> CellEnd:
+    def do(self, cell: Mapping[str, Any]) -> CellEnd:
         """Give the REPL something that calls no models; return its end."""
-        event = self.begin(cell, timeout_sec)
+        give_up = time.monotonic() + 2 * DO_SEC
+        event = self.begin(cell, DO_SEC)
         while not isinstance(event, CellEnd):
-            event = self.go_on({}, timeout_sec)
+            if time.monotonic() > give_up:  # a cell can have put something else in its place
+                return self._restarted("it did not come to an end")
+            event = self.go_on({}, DO_SEC)
         return event
 
     def stop(self) -> None:
@@ -183,17 +224,21 @@ class Repl:
             self.do({"do": "set", "variables": {"history": self.history}})
 
     def _restarted(self, why: str) -> CellEnd:
-        """Start another REPL and return the end of the cell that the old one had."""
+        """Start another REPL and return the end of the cell that the old one had.
+
+        A cell can make that impossible, which is the agent's outcome and not a mistake of the task.
+        """
         self.stop()
         try:
-            self._start()
-        except LaunchError as error:
+            missing = self._start()
+        except (LaunchError, TaskError) as error:
             raise SandboxBroken(f"the REPL was lost ({why}) and {error}") from None
         if self.history:
             self.tell_history()
-        return CellEnd(lost=f"the connection to it broke: {why}")
+        return CellEnd(lost=f"the connection to it broke: {why}", missing=missing)
 
-    def _start(self) -> None:
+    def _start(self) -> tuple[str, ...]:
+        """Start a REPL; return what is wrong with its inputs."""
         self._starts += 1
         if self._starts > _MOST_STARTS:
             raise LaunchError(f"was started {_MOST_STARTS} times")
@@ -216,20 +261,20 @@ class Repl:
             raise LaunchError(f"rlm: the REPL cannot be started; {said[:500]}")
         ask = _ASK.format(directory=place)
         self._exchange = Exchange(self._sandbox, ask, "REPL", PIECE, MAX_MESSAGE)
-        self._await_ready()
+        return self._await_ready()
 
-    def _await_ready(self) -> None:
+    def _await_ready(self) -> tuple[str, ...]:
         try:
             event = self._exchange.ask({"do": "wait", "wait": START_SEC}, START_SEC)
         except NoAnswerError as error:
             raise LaunchError(f"rlm: the REPL did not start; {error}") from None
         if event.get("event") != "ready":
             raise LaunchError(f"rlm: the REPL did not start; {str(event)[:500]}")
-        if problems := _names(event.get("problems")):
-            raise TaskError(f"rlm.toml: inputs.{problems[0]}; name a file that can be read")
         about = event.get("inputs")
         for one in about if isinstance(about, list) else ():
-            self.inputs[str(one["name"])] = str(one["type"])
+            if isinstance(one, dict):
+                self.inputs[str(one.get("name"))] = str(one.get("type"))
+        return _names(event.get("problems"))
 
     def _pack(self, archive: Path) -> None:
         """Put the REPL's own files, its settings and its inputs into one file."""
@@ -246,11 +291,13 @@ class Repl:
 
 def _calls(given: object) -> Calls | None:
     groups: dict[int, tuple[Mapping[str, Any], ...]] = {}
+    count = 0
     for one in given if isinstance(given, list) else ():
         number, requests = (one.get("id"), one.get("requests")) if isinstance(one, dict) else (0, 0)
-        if not isinstance(number, int) or not isinstance(requests, list):
+        if not isinstance(number, int) or number in groups or not isinstance(requests, list):
             return None
-        if not all(isinstance(request, dict) for request in requests):
+        count += len(requests)
+        if count > MOST_CALLS or not all(isinstance(request, dict) for request in requests):
             return None
         groups[number] = tuple(requests)
     return Calls(groups) if groups else None
@@ -274,17 +321,30 @@ def _text(given: object) -> str | None:
 
 
 def _texts(given: object) -> dict[str, str]:
-    items = given.items() if isinstance(given, dict) else ()
-    return {str(name)[:100]: str(text)[:100] for name, text in items}
+    items = islice(given.items(), _MOST_NAMES) if isinstance(given, dict) else ()
+    return {name[:100]: str(text)[:100] for name, text in items}
 
 
 def _names(given: object) -> tuple[str, ...]:
-    return tuple(str(name)[:500] for name in given) if isinstance(given, list) else ()
+    listed = given[:_MOST_NAMES] if isinstance(given, list) else ()
+    return tuple(str(name)[:500] for name in listed)
 
 
 def _number(given: object) -> float | None:
-    return float(given) if isinstance(given, (int, float)) else None
+    try:
+        return float(given) if isinstance(given, (int, float)) else None
+    except OverflowError:
+        return None
 
 
-def _table(given: object) -> Mapping[str, Any] | None:
-    return given if isinstance(given, dict) else None
+def _final(given: object) -> Mapping[str, Any] | None:
+    """Return where an answer came from and how it begins; that of a child is all there."""
+    if not isinstance(given, dict):
+        return None
+    about: dict[str, Any] = {
+        name: given[name][:PREVIEW_CHARS]
+        for name in ("from", "preview")
+        if isinstance(given.get(name), str)
+    }
+    about |= {"chars": given["chars"]} if isinstance(given.get("chars"), int) else {}
+    return about | ({"text": given["text"]} if isinstance(given.get("text"), str) else {})

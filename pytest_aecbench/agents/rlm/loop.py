@@ -11,6 +11,7 @@ from pytest_aecbench.agents.advisor import message_lines
 from pytest_aecbench.agents.prompts import CUT_CALL
 from pytest_aecbench.agents.rlm.link import Calls, CellEnd, Repl
 from pytest_aecbench.agents.rlm.models import Place
+from pytest_aecbench.agents.rlm.nudges import Nudges
 from pytest_aecbench.agents.rlm.prompts import IDLE, asked_to_finish, turns_left
 from pytest_aecbench.agents.rlm.showing import cell_text, is_error
 from pytest_aecbench.agents.spending import LimitReached
@@ -20,8 +21,10 @@ from pytest_aecbench.providers.calls import DeadlineReached
 from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_aecbench.agents.model_agent import ModelAgent
-    from pytest_aecbench.agents.rlm.answering import Answering
+    from pytest_aecbench.agents.rlm.answering import Answering, Reply
     from pytest_aecbench.agents.rlm.compaction import Compaction
     from pytest_aecbench.agents.rlm.models import Models
     from pytest_aecbench.agents.trajectory import Entry
@@ -34,8 +37,11 @@ _PATIENCE = 3
 _MOST_ERRORS = 5
 _CELL_SEC = 120.0
 _HINT_FROM = 2
-# While models are asked, the REPL is looked at only in passing.
+# While models are asked, the REPL is looked at only in passing, because a look is a command of the
+# sandbox: soon after an answer, when its cell may ask again, and then less and less often.
 _GLANCE_SEC = 0.02
+_GLANCE_AFTER_SEC = 0.25
+_LONGEST_PAUSE_SEC = 5.0
 _LEAST_SEC = 1.0
 
 REPL_TOOL = ToolSpec(
@@ -77,6 +83,7 @@ class Conversation:
     turn: int = 0
     last: CellEnd = field(default_factory=CellEnd)
     final: dict[str, Any] | None = None
+    nudges: Nudges = field(default_factory=Nudges)
     _idle: int = 0
     _refusals: int = 0
     _errors: int = 0
@@ -280,8 +287,8 @@ class Conversation:
             "var_diff": {"new": dict(end.new), "removed": list(end.removed)},
             "variables": dict(end.variables) or None,
             "scratchpad_keys": list(end.notes) or None,
-            "template_progress": end.progress,
-            "final": end.final,
+            "template_progress": end.progress.to_json() if end.progress else None,
+            "final": _without_text(end.final),
             "lost": end.lost,
             "tokens": {"grand_total": tokens},
         }
@@ -292,10 +299,16 @@ class Conversation:
         clock = self.models.clock
         timeout_sec = self.models.limits.command_timeout_sec or _CELL_SEC
         event = self.repl.begin({"do": "run", "code": code}, min(timeout_sec, self._left_sec()))
+        heard = time.monotonic()
         while not isinstance(event, CellEnd):
             if isinstance(event, Calls):
                 self.answering.begin(event.groups, place)
-            answers = self.answering.answered() if self.answering.is_busy else {}
+                heard = time.monotonic()
+            answers: Mapping[int, list[Reply]] = {}
+            if self.answering.is_busy:
+                pause_sec = max(_GLANCE_AFTER_SEC, time.monotonic() - heard)
+                answers = self.answering.answered(min(pause_sec, _LONGEST_PAUSE_SEC))
+                heard = time.monotonic() if answers else heard
             if clock.left_sec <= 0:
                 raise DeadlineReached
             wait_sec = _GLANCE_SEC if self.answering.is_busy else self._left_sec()
@@ -312,11 +325,8 @@ class Conversation:
     def _footers(self) -> list[str]:
         """Return what the harness has to say after a cell."""
         footers = []
-        progress = self.last.progress
-        if progress and self.models.config.execution.scaffolding:
-            unlocked = ", ".join(map(str, progress.get("unlocked") or ())) or "none"
-            done, total = progress.get("completed"), progress.get("total")
-            footers.append(f"[{done} of {total} sections filled; can be filled now: {unlocked}]")
+        if self.last.progress and self.models.config.execution.scaffolding:
+            footers.append(self.nudges.footer(self.last, self.turn, self.compaction.count))
         share = self.models.spending.share_of_tokens() * 100
         if not self._is_warned and share >= self.models.config.guardrails.budget_warning_pct:
             self._is_warned = True
@@ -333,10 +343,15 @@ class Conversation:
         shown = self.messages[max(0, len(self.messages) - window) :] if window else []
         lines = [line for message in shown for line in message_lines(message)]
         if self.last.progress:
-            lines.append(f"Filled sections: {self.last.progress.get('filled')}")
+            lines.append(f"Filled sections: {', '.join(self.last.progress.filled) or 'none'}")
         if self.last.notes:
             lines.append(f"Notes: {', '.join(self.last.notes)}")
         return "\n\n".join(lines)
+
+
+def _without_text(final: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what a trajectory says of an answer; a child's is in what its parent gets."""
+    return {name: about for name, about in final.items() if name != "text"} if final else None
 
 
 def _problem(wanted: ToolCall, code: object, *, cut: bool) -> str | None:

@@ -27,7 +27,7 @@ __all__ = [
     "turns_left",
 ]
 
-RLM_VERSION = "rlm-1"
+RLM_VERSION = "rlm-2"
 
 _ROLE = """\
 You solve an engineering task with a Python REPL in a Linux sandbox. There is no one to ask: \
@@ -97,10 +97,17 @@ _SCAFFOLDING = {
     "parallel(callables)": "call functions in threads; values in order, or a ParallelError",
     "NOTE(key, value)": "keep a note, which outlives a restart of the REPL",
     "RECALL(key=None)": "read a note, or list them",
+    "SUBCALL_LOG": "the calls so far: .all, .last(n), .by_type(kind); dicts with prompt and text",
 }
 _TEMPLATE = {
-    "STATUS()": "the sections of the report, their fields, and which can be filled now",
+    "STATUS(section_id=None)": (
+        "the sections of the report, their fields, and which can be filled now; with an id, what "
+        "is in that section and in those that it depends on"
+    ),
     "FILL(section_id, content)": "fill a section: a dict of its fields, or a text",
+    "fill_parallel(generator, section_ids)": (
+        "fill sections with what generator(section_id) returns, those at once that can be"
+    ),
     "SUBMIT()": "write the report and finish",
 }
 _FINALS = {
@@ -115,8 +122,14 @@ _ALWAYS = {
     "context": "the task, as text",
     "history": "the conversation before it was shortened, a list of dicts with role and content",
 }
+# Only a task with a template has sections.
+_EXTRACT_FOR = "extract for a section"
 _TYPED = {
     "extract": ("(text, fields=None, context=None)", "values of fields in a text: .values"),
+    _EXTRACT_FOR: (
+        "(text, fields=None, context=None, section=None)",
+        "values of fields, or what a section of the report needs, in a text: .values",
+    ),
     "calculate": ("(expression=, parameters=)", "a calculation by a model: .values"),
     "retrieve": (
         "(query=, source=None, max_results=5)",
@@ -147,7 +160,8 @@ def helper_texts(config: RlmConfig, depth: int) -> dict[str, str]:
         texts |= _HELPERS
         for name, table in config.subcalls.items():
             if table.enabled:
-                call, text = _TYPED.get(name, ("(...)", "a call of this task"))
+                known = _EXTRACT_FOR if has_template and name == "extract" else name
+                call, text = _TYPED.get(known, ("(...)", "a call of this task"))
                 texts[f"{name}{call}"] = table.description or text
     texts |= _CHILD_HELPERS if left >= 2 else {}
     texts |= _SCAFFOLDING if config.execution.scaffolding else {}

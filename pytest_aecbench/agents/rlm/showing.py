@@ -34,6 +34,8 @@ def cell_text(end: CellEnd, footers: list[str]) -> str:
             f"[the REPL was restarted, because {end.lost}. Your variables are lost; the documents, "
             "your notes and filled sections are there again]"
         )
+    if end.missing:
+        parts.append(f"[an input could not be loaded again: {end.missing[0]}]")
     if end.new:
         parts.append(f"[new: {_listed(end.new)}]")
     if end.removed:

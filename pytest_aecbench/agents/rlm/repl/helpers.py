@@ -8,12 +8,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from .log import SubcallLog
 from .typed import make_typed
-from .values import ParallelError, Shown, SubcallError
+from .values import MOST_CALLS, ParallelError, Shown, SubcallError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from .report import Report
     from .worker import Worker
 
 Message = Any
@@ -27,10 +29,11 @@ class Calls:
         self._directory = worker.directory
         self._children = 0
         self._lock = threading.Lock()
+        self.log = SubcallLog()
 
     def ask(self, kind: str, prompt: str, **more: Any) -> Message:
         """Return the reply to one prompt, with its tokens; raise if there is none."""
-        (reply,) = self._worker.call([self._request(kind, prompt, more)])
+        (reply,) = self._call([self._request(kind, prompt, more)])
         if reply.get("error"):
             raise self.error(reply)
         return reply
@@ -76,8 +79,15 @@ class Calls:
     def _many(self, requests: list[Message]) -> list[Any]:
         if not requests:
             return []
-        replies = self._worker.call(requests)
+        replies = self._call(requests)
         return [self.error(one) if one.get("error") else one["text"] for one in replies]
+
+    def _call(self, requests: list[Message]) -> list[Message]:
+        if len(requests) > MOST_CALLS:
+            raise ValueError(f"{len(requests):,} prompts at once are too many; give {MOST_CALLS:,}")
+        replies = self._worker.call(requests)
+        self.log.add(requests, replies)
+        return replies
 
     def _request(self, kind: str, prompt: str, more: Message) -> Message:
         if not isinstance(prompt, str):
@@ -132,6 +142,40 @@ def parallel(calls: Iterable[Callable[[], Any]], max_workers: int | None = None)
         return list(pool.map(attempt, range(len(listed)), listed))
 
 
+def filler(report: Report) -> Callable[..., dict[str, Any]]:
+    """Return the function that fills several sections of a report."""
+
+    def fill_parallel(
+        generator: Callable[[str], Any], section_ids: Iterable[str], max_workers: int | None = None
+    ) -> dict[str, Any]:
+        """Fill sections with what ``generator(section_id)`` returns, those at once that can be.
+
+        Returns what FILL says by id, or a ParallelError.
+        """
+        left = list(dict.fromkeys(section_ids))
+        order = {name: number for number, name in enumerate(left)}
+        said: dict[str, Any] = {}
+        while left:
+            ready = [name for name in left if not report.needs(name).intersection(left)]
+            tried = parallel([_filling(report, generator, name) for name in ready], max_workers)
+            for name, outcome in zip(ready, tried):  # noqa: B905  (not in Python 3.8)
+                if isinstance(outcome, ParallelError):
+                    outcome = ParallelError(order[name], outcome.error)
+                said[name] = outcome
+            left = [name for name in left if name not in said]
+        return said
+
+    return fill_parallel
+
+
+def _filling(report: Report, generator: Callable[[str], Any], section_id: str) -> Callable[[], str]:
+    def fill() -> str:
+        report.check_ready(section_id)  # before anything is spent on it
+        return report.fill(section_id, generator(section_id))
+
+    return fill
+
+
 def make_helpers(worker: Worker, config: Message) -> dict[str, Any]:
     """Return the names that every cell finds, whatever the cell before did to them."""
     calls = Calls(worker, config)
@@ -151,13 +195,15 @@ def make_helpers(worker: Worker, config: Message) -> dict[str, Any]:
             ParallelError=ParallelError,
             NOTE=worker.notes.note,
             RECALL=worker.notes.recall,
+            SUBCALL_LOG=calls.log,
         )
     if config["advisor"]:
         helpers["ADVISOR"] = calls.advisor
     report = worker.report
     if report is not None:
         helpers.update(FILL=report.fill, STATUS=report.status, SUBMIT=worker.submit)
-    helpers.update(make_typed(calls, config, worker.directory))
+        helpers["fill_parallel"] = filler(report)
+    helpers.update(make_typed(calls, config, worker.directory, report))
     described: dict[str, str] = config["help"]
 
     def show_vars() -> str:

@@ -40,17 +40,30 @@ class Report:
         except (OSError, ValueError, TypeError, RecursionError):
             pass  # nothing is filled yet
 
-    def fill(self, section_id: str, content: Any) -> str:
-        """Fill a section: a dict of its fields, or a text. Fill what it depends on first."""
+    def section(self, section_id: str) -> Any:
+        """Return what the template says of a section."""
         if section_id not in self._sections:
             known = ", ".join(self._sections)
             raise ReportError(f"there is no section {section_id!r}; there are {known}")
-        section = self._sections[section_id]
+        return self._sections[section_id]
+
+    def needs(self, section_id: str) -> set[str]:
+        """Return what a section depends on; nothing if there is no such section."""
+        found = self._sections.get(section_id)
+        return set(found["depends_on"]) if found else set()
+
+    def check_ready(self, section_id: str) -> None:
+        """Raise ReportError for a section that cannot be filled yet."""
+        missing = [n for n in self.section(section_id)["depends_on"] if n not in self.filled]
+        if missing:
+            names = ", ".join(missing)
+            raise ReportError(f"fill {names} first; {section_id!r} depends on it")
+
+    def fill(self, section_id: str, content: Any) -> str:
+        """Fill a section: a dict of its fields, or a text. Fill what it depends on first."""
+        section = self.section(section_id)
         with self._lock:
-            missing = [name for name in section["depends_on"] if name not in self.filled]
-            if missing:
-                names = ", ".join(missing)
-                raise ReportError(f"fill {names} first; {section_id!r} depends on it")
+            self.check_ready(section_id)
             check_fields(section, content)
             kept = dict(self.filled)
             kept[section_id] = json.loads(json.dumps(content, default=str))
@@ -60,8 +73,14 @@ class Report:
             self.filled = kept
         return Shown(f"filled {section_id!r}; {len(kept)} of {len(self._sections)}")
 
-    def status(self) -> str:
-        """List the sections: which are filled, which can be filled next, which wait for others."""
+    def status(self, section_id: str | None = None) -> str:
+        """List the sections: which are filled, which can be filled next, which wait for others.
+
+        With an id: what is in that section, and in those that it depends on.
+        """
+        if section_id is not None:
+            names = [*self.section(section_id)["depends_on"], section_id]
+            return Shown("\n\n".join(f"{name}:\n{self.text(name)}" for name in names))
         lines = []
         for name, section in self._sections.items():
             missing = [other for other in section["depends_on"] if other not in self.filled]
@@ -75,6 +94,12 @@ class Report:
             lines += ["    fields: " + fields] if fields else []
             lines += ["    guidance: " + guidance] if guidance else []
         return Shown("\n".join(lines))
+
+    def text(self, section_id: str) -> str:
+        """Return what is in a section, as text."""
+        if section_id not in self.filled:
+            return "(not filled)"
+        return prose(self.filled[section_id])
 
     def gaps(self) -> list[str]:
         """Return the ids of the sections that are not filled."""

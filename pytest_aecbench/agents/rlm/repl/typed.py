@@ -6,12 +6,17 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from .report import describe
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .helpers import Calls
+    from .report import Report
 
 DATA_CHARS = 3000
+# Of a section that another one depends on, a prompt has so much.
+BEFORE_CHARS = 500
 _FENCED = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
 _JSON = "Reply with {} and nothing else."
 
@@ -41,21 +46,45 @@ class Result:
 class Typed:
     """The seven typed calls, each of which is a call to a model."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, report: Report | None) -> None:
         self._calls = calls
+        self._report = report
 
-    def extract(self, text: str, fields: Any = None, *, context: Any = None) -> Result:
-        """Find the values of fields in a text: ``values``."""
-        wanted = list(fields or ())
-        keys = ", ".join(map(str, wanted)) or "every value that an engineer would need"
+    def extract(
+        self, text: str, fields: Any = None, *, context: Any = None, section: str | None = None
+    ) -> Result:
+        """Find the values of fields in a text: ``values``.
+
+        With a section of the report, a model looks for what that section needs.
+        """
+        wanted = ", ".join(map(str, fields or ()))
+        goal = self._goal(section) if section is not None else ()
+        if goal and not wanted:
+            what = "what the section of a report described below needs. Choose short names for it"
+        else:
+            what = wanted or "every value that an engineer would need"
         prompt = parts(
-            f"Extract from the text below: {keys}. Give values as they are written, with units, "
+            f"Extract from the text below: {what}. Give values as they are written, with units, "
             "and null where the text has none.",
             _JSON.format("a JSON object with these names as keys"),
+            *goal,
             ("Context", context),
             ("Text", text),
         )
         return self._json("extract", prompt, dict, lambda found: {"values": found})
+
+    def _goal(self, section_id: str) -> tuple[Any, ...]:
+        """Return what a prompt says of the section for which something is looked for."""
+        if self._report is None:
+            raise ValueError("extract: 'section' needs a task with a template; leave it out")
+        section = self._report.section(section_id)
+        before = {name: self._report.text(name)[:BEFORE_CHARS] for name in section["depends_on"]}
+        return (
+            ("Section", "{} ({})".format(section["title"], section["generation_mode"])),
+            ("Its fields", ", ".join(map(describe, section["fields"])) or None),
+            ("Its guidance", "\n".join(section["writing_guidance"]) or None),
+            ("The sections before it", before or None),
+        )
 
     def calculate(self, *, expression: str, parameters: Any, tool: Any = None) -> Result:
         """Let a model work out an expression: ``values``. Python is more reliable."""
@@ -174,9 +203,9 @@ def last_block(text: str) -> str:
     return str(blocks[-1] if blocks else text)
 
 
-def make_typed(calls: Calls, config: Any, directory: str) -> dict[str, Any]:
+def make_typed(calls: Calls, config: Any, directory: str, report: Report | None) -> dict[str, Any]:
     """Return the typed calls that the task switches on, its own ones among them."""
-    typed = Typed(calls)
+    typed = Typed(calls, report)
     made: dict[str, Any] = {}
     for one in config["subcalls"]:
         if one.get("file"):

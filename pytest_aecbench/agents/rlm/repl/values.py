@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# So many calls may be asked for at once.
+MOST_CALLS = 10_000
 SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
 

@@ -94,7 +94,7 @@ def test_time_spent_waiting_is_charged_to_nobody(project: Project) -> None:
     assert float(shown.split("trial time ")[1].split()[0]) < record["timing"]["wait"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, at_night(signal.SIGTERM)])
 def test_a_run_that_waits_ends_at_once_when_told_to(
     project: Project, number: signal.Signals
 ) -> None:

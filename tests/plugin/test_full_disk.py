@@ -98,7 +98,7 @@ def run_on_disk(
     return result.returncode, result.stdout
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("arguments", [(), at_night(("-n2",))], ids=["plain", "n2"])
 @pytest.mark.parametrize(
     ("disk", "how", "reason"),
     [

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from tests.standins.server import Handler, Server
 
-__all__ = ["RegistryServer"]
+__all__ = ["FullRegistry", "RegistryServer"]
 
 
 class RegistryServer(Server):
@@ -112,6 +112,13 @@ class RegistryServer(Server):
         kind, content = self.manifests[key]
         headers = {"Docker-Content-Digest": _digest(content)}
         return web.Response(body=content, content_type=kind, headers=headers)
+
+
+class FullRegistry(RegistryServer):
+    """Has every image that it is asked for, so that none has to be built."""
+
+    async def _manifest(self, request: web.Request) -> web.Response:
+        return web.json_response({})
 
 
 def _digest(content: bytes) -> str:

@@ -31,7 +31,9 @@ SEEN: dict[str, tuple[Any, str]] = {
     "region": ("us-east1", "regions/us-east1"),
 }
 # These are not about the job itself: the clients, the registry and the follower read them.
-ELSEWHERE = {"bucket", "endpoint", "parallelism", "poll_sec", "project", "repository"}
+ELSEWHERE = {
+    "bucket", "endpoint", "parallelism", "poll_sec", "project", "repository", "single"
+}  # fmt: skip
 
 
 def request(number: int = 0, **limits: Any) -> TrialRequest:
@@ -44,7 +46,8 @@ def definition(
     ((kind, alike),) = job.kinds(requests or [request()]).items()
     made = job.define(
         kind,
-        alike,
+        len(alike),
+        job.longest(alike),
         remote_path="bucket/x",
         options=options.read({"hide_bucket": False, "project": "p", **given}),
         parallelism=parallelism,

@@ -88,8 +88,14 @@ class TestGCP(BackendConformance):
 
     @pytest.fixture
     def launch_on_small_disk(
-        self, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        request: pytest.FixtureRequest,
+        buckets: Buckets,  # whose objects are not on that disk
+        executor: Executor,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> Iterator[Launch]:
         with small_disk(tmp_path):
             monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+            monkeypatch.setattr(executor, "home", tmp_path / "executor")
             yield request.getfixturevalue("launch")

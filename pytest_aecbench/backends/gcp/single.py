@@ -60,6 +60,7 @@ class SingleSandbox:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _gone: threading.Event = field(default_factory=threading.Event)
     _job_id: str = ""  # of the command that is under way
+    _has_script: bool = False
     _count: int = 0
     _before: str = ""  # the number of the last command that left its files
 
@@ -139,9 +140,10 @@ class SingleSandbox:
                 workspace_dir=self.workspace_dir,
                 before=self._before,
             )
-            if number == "0":
+            if not self._has_script:
                 script = scripts.outer(hide=self.plan.options["hide_bucket"])
                 bucket.write(f"{self.prefix}run", BytesIO(script.encode()))
+                self._has_script = True
             bucket.write(f"{self.prefix}in-{number}.tar", file)
 
     def _create(self, request: BackendExecutionRequest, number: str) -> None:

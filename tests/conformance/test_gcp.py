@@ -247,7 +247,9 @@ def test_a_missing_output_is_an_error_of_its_trial_alone(cloud: Cloud) -> None:
     result.assert_outcomes(passed=2)  # it is tried once more, as task 0 of another job
     first = [one["evaluation"]["error"] for one in cloud.project.records()]
     (told,) = [error["message"] for error in first if error]
-    assert re.match(r"gcp: job \S+, task 1: .* without the verifier's result; its log is in /", told)
+    assert re.match(
+        r"gcp: job \S+, task 1: .* without the verifier's result; its log is in /", told
+    )
 
 
 def test_an_image_that_cannot_be_pulled_is_told(cloud: Cloud) -> None:

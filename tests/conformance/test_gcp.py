@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_aecbench import evaluate, run
 from pytest_aecbench.backends.gcp.cloud import Cloud as Clients
 from pytest_aecbench.backends.gcp.images import Registry
 from pytest_aecbench.backends.remote.environment import Environment
@@ -204,6 +205,27 @@ def test_stored_outputs_are_evaluated_as_one_job(cloud: Cloud) -> None:
     cloud.run("--aec-evaluate=one").assert_outcomes(failed=2)
     assert cloud.created() == before + 1
     assert {one["evaluation"]["reward"] for one in cloud.project.records()} == {0.35}
+
+
+@pytest.mark.slow
+def test_evaluate_is_one_job_for_everything(cloud: Cloud) -> None:
+    """The call of the documentation, for which nothing but the project is configured."""
+    cloud.task("electrical/a")
+    cloud.task("electrical/b")
+    with cloud.environment():
+        run(run_name="large_experiment", backend="gcp", directory=cloud.project.path)
+        before = cloud.created()
+        found = evaluate(
+            run_name="large_experiment",
+            backend="gcp",
+            concurrency=200,
+            directory=cloud.project.path,
+        )
+    assert [record.evaluation.reward for record in found.records] == [1, 1]
+    assert (before, cloud.created()) == (1, 2)
+    group = cloud.server.called(cloud.server.CREATE)[-1].body["taskGroups"][0]
+    assert (int(group["taskCount"]), int(group["parallelism"])) == (2, 2)
+    assert cloud.left() == ([], [])
 
 
 # Failures

@@ -49,9 +49,11 @@ class RegistryServer(Server):
 
     def _allowed(self, handler: Handler) -> Handler:
         async def check(request: web.Request) -> web.StreamResponse:
-            given = request.headers.get("Authorization", "").removeprefix("Basic ")
+            kind, _, given = request.headers.get("Authorization", "").partition(" ")
             if self.password is not None:
-                _, _, password = base64.b64decode(given).decode().partition(":")
+                password = given  # of a bearer
+                if kind == "Basic":
+                    password = base64.b64decode(given).decode().partition(":")[2]
                 if password != self.password:
                     asks = {"WWW-Authenticate": 'Basic realm="stand-in"'}
                     return _error(401, "UNAUTHORIZED", asks)

@@ -22,7 +22,7 @@ from tests.standins.batch import BatchServer, Mishap
 from tests.standins.batch_boxes import PREEMPTED
 from tests.standins.buckets import Buckets
 from tests.standins.executor import Executor
-from tests.standins.registry import FullRegistry
+from tests.standins.registry import FullRegistry, RegistryServer
 from tests.stopping import wait_until
 
 pytestmark = pytest.mark.needs("namespaces")
@@ -55,18 +55,26 @@ def registry() -> Iterator[FullRegistry]:
 
 @pytest.fixture
 def backend(server: BatchServer, registry: FullRegistry) -> Iterator[GCPBatchBackend]:
-    backend = GCPBatchBackend(
-        {
-            "endpoint": server.url,
-            "repository": registry.reference("project-1/aecbench"),
-            "hide_bucket": False,
-            "poll_sec": 0.05,
-            "single": True,
-        },
-        run_id="conformance",
-    )
+    backend = GCPBatchBackend(options_for(server, registry), run_id="conformance")
     yield backend
     backend.close()
+
+
+def options_for(server: BatchServer, registry: RegistryServer) -> dict[str, object]:
+    return {
+        "endpoint": server.url,
+        "repository": registry.reference("project-1/aecbench"),
+        "hide_bucket": False,
+        "poll_sec": 0.05,
+        "single": True,
+    }
+
+
+def make_impatient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a machine that is stopped from within only as long as a test may take."""
+    if "stops_all" in request.node.name:
+        monkeypatch.setattr(scripts, "GUARD_SEC", 3)
+        monkeypatch.setattr(single, "START_SEC", 3)
 
 
 class TestGCP(BackendConformance):
@@ -89,10 +97,7 @@ class TestGCP(BackendConformance):
 
     @pytest.fixture(autouse=True)
     def _impatience(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Wait for a machine that is stopped from within only as long as a test may take."""
-        if "stops_all" in request.node.name:
-            monkeypatch.setattr(scripts, "GUARD_SEC", 3)
-            monkeypatch.setattr(single, "START_SEC", 3)
+        make_impatient(request, monkeypatch)
 
     @pytest.fixture
     def launch_on_small_disk(
@@ -107,6 +112,33 @@ class TestGCP(BackendConformance):
             monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
             monkeypatch.setattr(executor, "home", tmp_path / "executor")
             yield request.getfixturevalue("launch")
+
+
+@pytest.mark.needs("docker")
+class TestGCPInContainers(BackendConformance):
+    """The same in containers of images that were built and pushed, with the bucket hidden."""
+
+    in_containers = True
+    keeps_processes = False
+    # Nothing limits their disk, which is the engine's.
+    test_a_disk_that_an_agent_fills_is_not_an_error_of_the_backend = None  # type: ignore[assignment]
+    about_images = (
+        "test_commands_can_run_as_another_user",
+        "test_uploads_keep_modes_and_bytes",
+    )
+
+    @pytest.fixture
+    def backend(self, server: BatchServer) -> Iterator[GCPBatchBackend]:
+        registry = RegistryServer()
+        options = options_for(server, registry) | {"hide_bucket": True}
+        backend = GCPBatchBackend(options, run_id="conformance")
+        yield backend
+        backend.close()
+        registry.close()
+
+    @pytest.fixture(autouse=True)
+    def _impatience(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_impatient(request, monkeypatch)
 
 
 # CooperBench's interface

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["GCPBatchBackend"]
 
 _PREFLIGHT_SEC = 60.0
-_CLOSE_SEC = 120.0
+_CLOSE_SEC = 90.0  # more than its calls at the end take together, which all have deadlines
 _SHOWN_JOBS = 3
 # A job that its run has not deleted a day after its last trial may have ended was forgotten.
 _EXPIRY_SEC = 8 * 86_400

@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import cached_property
+from os import SEEK_END
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -222,10 +223,10 @@ class Bucket:
         """Write an object from a file."""
 
         def upload() -> None:
-            file.seek(0)
+            size = file.seek(0, SEEK_END)  # without it, each upload is two calls
             with translated("an upload"):
                 blob = self._bucket.blob(name)
-                blob.upload_from_file(file, retry=None, timeout=_CALL_SEC)
+                blob.upload_from_file(file, rewind=True, size=size, retry=None, timeout=_CALL_SEC)
 
         retry(upload, on_lost=True)
 

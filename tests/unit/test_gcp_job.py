@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_aecbench.backends import BackendExecutionRequest, Limits, TrialRequest
+from pytest_aecbench.backends import BackendExecutionRequest, Limits, TrialRequest, is_batch
 from pytest_aecbench.backends.gcp import GCPBatchBackend, job, options
 from pytest_aecbench.errors import SettingsError
 
@@ -86,6 +86,35 @@ def test_parallelism_is_at_most_what_batch_allows() -> None:
 def test_more_tasks_than_a_job_may_have_are_several_jobs() -> None:
     one = request()
     assert [len(part) for part in job.split([one] * 250_000)] == [100_000, 100_000, 50_000]
+
+
+def test_a_definition_is_small_however_many_tasks_it_has() -> None:
+    few, many = (
+        job.define(
+            job.kind_of("image", Limits()),
+            count,
+            60.0,
+            remote_path="bucket/x",
+            options=options.read({"project": "p"}),
+            parallelism=None,
+            labels={},
+        )
+        for count in (1, 100_000)
+    )
+    sizes = [len(type(one).to_json(one)) for one in (few, many)]
+    assert sizes[1] - sizes[0] < 20
+    assert sizes[1] < 1_000_000
+
+
+def test_single_commands_are_asked_for_by_an_option() -> None:
+    whole = GCPBatchBackend({"project": "p"})
+    assert is_batch(whole)
+    assert whole.warning is None
+    single = GCPBatchBackend({"project": "p", "single": True})
+    assert not is_batch(single)
+    assert single.describe().endswith(", each command a job)")
+    assert not is_batch(whole.singly())
+    assert whole.singly().describe() == single.describe()
 
 
 def test_the_environment_names_project_region_and_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 from typing import Any
+from urllib.request import getproxies_environment
 
 import pytest
 
 from pytest_aecbench.backends import BackendExecutionRequest, Limits, TrialRequest, is_batch
 from pytest_aecbench.backends.gcp import GCPBatchBackend, job, options
+from pytest_aecbench.backends.gcp.cloud import translated
+from pytest_aecbench.backends.remote.calls import Busy
 from pytest_aecbench.errors import SettingsError
 
 COMMAND = BackendExecutionRequest("true")
@@ -108,12 +113,10 @@ def test_a_definition_is_small_however_many_tasks_it_has() -> None:
 
 def test_single_commands_are_asked_for_by_an_option() -> None:
     whole = GCPBatchBackend({"project": "p"})
-    assert is_batch(whole)
+    assert [is_batch(one) for one in (whole, whole.singly())] == [True, False]
     assert whole.warning is None
     single = GCPBatchBackend({"project": "p", "single": True})
-    assert not is_batch(single)
     assert single.describe().endswith(", each command a job)")
-    assert not is_batch(whole.singly())
     assert whole.singly().describe() == single.describe()
 
 
@@ -139,3 +142,30 @@ def test_bad_options_are_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         GCPBatchBackend(given)
     assert str(raised.value).startswith(message)
+
+
+def test_a_call_survives_that_pytest_changes_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Google's clients look for proxies with each call, in threads."""
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "kept for the end")
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            os.environ["PYTEST_CURRENT_TEST"] = "x"
+            os.environ.pop("PYTEST_CURRENT_TEST")
+
+    def look() -> None:
+        for _ in range(100_000):
+            with translated("a call"):
+                getproxies_environment()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        with pytest.raises(Busy, match="the environment has changed"):
+            look()
+    finally:
+        over.set()
+        thread.join()

@@ -14,7 +14,7 @@ __all__ = ["GCPBatchBackend"]
 class GCPBatchBackend(EvalBackend):
     """Makes sandboxes whose commands are single jobs.
 
-    What is not given is that of the project, the user and the environment's variables.
+    The project's and the user's settings and the environment's variables say the rest.
     """
 
     def __init__(

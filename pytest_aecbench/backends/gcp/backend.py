@@ -105,7 +105,7 @@ class GCPBatchBackend:
 
     @property
     def single(self) -> bool:
-        """Whether each command is a job of its own."""
+        """The answer to whether each command is a job of its own."""
         return bool(self._options["single"])
 
     def singly(self) -> GCPBatchBackend:

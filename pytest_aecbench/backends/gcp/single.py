@@ -71,7 +71,7 @@ class SingleSandbox:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a command is under way."""
+        """The answer to whether a command is under way."""
         return bool(self._job_id)
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
@@ -120,7 +120,7 @@ class SingleSandbox:
             self.plan.cloud.delete_job(job_id, waits=is_gone)
             if is_gone:
                 self._clear()
-        except AecBenchError as error:  # it is no reason to lose the command's result
+        except AecBenchError as error:  # the command's result is worth more
             self.plan.note(f"{error}; job {job_id} and its files may be left; {REAP}")
         with self._lock:
             self._job_id = ""

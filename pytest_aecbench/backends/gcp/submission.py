@@ -268,7 +268,7 @@ class Submission:
     def _fetch(
         self, one: _Job, index: int, request: TrialRequest, task: batch_v1.Task
     ) -> TrialOutcome | AecBenchError:
-        """Bring home what a task has left; its log, if that is no result."""
+        """Bring home what a task has left, or its log if a result is missing."""
         where = f"gcp: job {one.job_id}, task {index}"
         outcome = (
             failures.task_failure(task, where)

@@ -188,7 +188,7 @@ class BatchBackend(ComputeBackend, Protocol):
     """A backend that runs whole trials, all that a run has at a time as few jobs.
 
     ``launch_trial`` only names a trial's place. A trial that is torn down before its outcome is
-    there is cancelled.
+    there is cancelled. One whose ``single`` is true runs single commands, like any other.
     """
 
     def submit_trials(
@@ -241,4 +241,4 @@ def accepts_limits(backend: ComputeBackend) -> bool:
 
 def is_batch(backend: ComputeBackend) -> TypeGuard[BatchBackend]:
     """Return whether the backend runs whole trials instead of single commands."""
-    return hasattr(backend, "submit_trials")
+    return hasattr(backend, "submit_trials") and not getattr(backend, "single", False)

@@ -12,11 +12,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import (
     BackendExecutionRequest,
@@ -28,6 +30,10 @@ from pytest_aecbench.backends import (
 )
 from pytest_aecbench.errors import BackendError, SandboxGone
 from pytest_aecbench.host.homes import make_home
+from pytest_aecbench.settings.layers import settings_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["TIMED_OUT", "EvalBackend", "ExecResult", "Sandbox", "get_backend"]
 
@@ -73,17 +79,18 @@ class Sandbox:
         """
         if not args:
             raise BackendError("exec: no command; give a command and its arguments")
-        request = BackendExecutionRequest(shlex.join(args), timeout_sec=self._left("exec"))
-        result = self._backend.execute_trial(handle=self._handle, request=request)
-        returncode = TIMED_OUT if result.returncode is None else result.returncode
-        return ExecResult(returncode, result.stdout, result.stderr)
+        return self.perform("exec", shlex.join(args), {})
 
     def upload(self, path: str, source: Path) -> None:
         """Replace an absolute path by a copy of a file or directory of the host."""
-        request = BackendExecutionRequest(
-            "true", timeout_sec=self._left("upload"), uploads={path: source}
-        )
-        self._backend.execute_trial(handle=self._handle, request=request)
+        self.perform("upload", "true", {path: source})
+
+    def perform(self, doing: str, command: str, uploads: Mapping[str, Path]) -> ExecResult:
+        """Place files and run a shell command as one request, which is a job on some backends."""
+        request = BackendExecutionRequest(command, timeout_sec=self._left(doing), uploads=uploads)
+        result = self._backend.execute_trial(handle=self._handle, request=request)
+        returncode = TIMED_OUT if result.returncode is None else result.returncode
+        return ExecResult(returncode, result.stdout, result.stderr)
 
     def _left(self, doing: str) -> float:
         left = self._ends - time.monotonic()
@@ -103,7 +110,8 @@ class EvalBackend:
     """Makes sandboxes on one of our backends."""
 
     def __init__(self, backend: ComputeBackend) -> None:
-        self._backend = backend
+        singly = getattr(backend, "singly", None)  # of a backend that runs whole trials
+        self._backend: ComputeBackend = singly() if singly else backend
 
     def create_sandbox(
         self, image: str, timeout: int = 600, workdir: str = "/workspace"
@@ -113,8 +121,10 @@ class EvalBackend:
         try:
             for name in ("environment", "workspace"):
                 (home / name).mkdir()
-            dockerfile = f"FROM {image}\nWORKDIR {workdir}\n"
-            (home / "environment/Dockerfile").write_text(dockerfile, encoding="utf-8")
+            environment = {"docker_image": image, "workdir": workdir}
+            lines = [f"{key} = {json.dumps(value)}\n" for key, value in environment.items()]
+            toml = "".join(["[environment]\n", *lines])
+            (home / "task.toml").write_text(toml, encoding="utf-8")
             image_ref = self._backend.build_environment(task_dir=home)
             launch = self._backend.launch_trial
             limits = {"limits": Limits(lifetime_sec=timeout + _MARGIN_SEC)}
@@ -127,5 +137,6 @@ class EvalBackend:
 
 
 def get_backend(name: str) -> EvalBackend:
-    """Return the backend of this name."""
-    return EvalBackend(make_backend(name, "get_backend"))
+    """Return the backend of this name, with the options of the project and the user for it."""
+    settings = settings_at(Path.cwd()).on(name)
+    return EvalBackend(make_backend(name, "get_backend", settings))

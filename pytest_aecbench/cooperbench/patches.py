@@ -85,14 +85,14 @@ def run_patch_test(
     image = image or f"cooperbench/{repo_name}:task{task_id}"
     sandbox = get_backend(backend).create_sandbox(image, timeout, workdir)
     try:
-        if repository is not None:
-            sandbox.upload(workdir, Path(repository))
+        uploads = {} if repository is None else {workdir: Path(repository)}
         for name, text in patches.items():
-            applied = _apply(sandbox, name, text)
+            applied = _apply(sandbox, name, text, uploads)
             if applied is not None and applied.returncode != 0:
                 reason = _timeout(applied, timeout) or f"{name} does not apply"
                 return PatchTestResult(False, 0, 0, _output(applied), reason)
-        return _judge(sandbox.exec(*shlex.split(command)), timeout)
+        tests = shlex.join(shlex.split(command))
+        return _judge(sandbox.perform("run_patch_test", tests, uploads), timeout)
     finally:
         sandbox.terminate()
 
@@ -110,14 +110,17 @@ def _text(patch: str | Path | None, default: Path, where: str) -> str:
         ) from None
 
 
-def _apply(sandbox: Sandbox, name: str, text: str) -> ExecResult | None:
+def _apply(sandbox: Sandbox, name: str, text: str, uploads: dict[str, Path]) -> ExecResult | None:
+    """Apply a patch after placing the files that are still to be placed."""
     if not text.strip():
         return None
     with tempfile.TemporaryDirectory(prefix="aecbench-patch-") as home:
         source, target = Path(home, name), f"/tests/{name}"
         source.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
-        sandbox.upload(target, source)
-    return sandbox.exec("bash", "-c", _APPLY, "bash", target)
+        command = shlex.join(["bash", "-c", _APPLY, "bash", target])
+        applied = sandbox.perform("run_patch_test", command, {**uploads, target: source})
+    uploads.clear()
+    return applied
 
 
 def _judge(ended: ExecResult, timeout: int) -> PatchTestResult:

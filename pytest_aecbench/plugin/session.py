@@ -195,6 +195,8 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     if preflight := getattr(backend, "preflight", None):
         _announce(config, getattr(backend, "awaited", None))
         preflight()
+    if warning := getattr(backend, "warning", None):
+        state_of(config).notes.append(warning)
     paths = {node_id.partition("::")[0] for node_id in node_ids if needs_sandbox(node_id)}
     task_dirs = [(config.rootpath / path).parent for path in sorted(paths)]
     if examine := getattr(backend, "examine", None):

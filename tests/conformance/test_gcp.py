@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_aecbench import evaluate, run
+from pytest_aecbench.backends.gcp import job, scripts
 from pytest_aecbench.backends.gcp.cloud import Cloud as Clients
 from pytest_aecbench.backends.gcp.images import Registry
 from pytest_aecbench.backends.remote.environment import Environment
@@ -17,7 +21,7 @@ from tests.conformance.gcp import BUCKET, Cloud
 from tests.e2e.shipped import AGENTS, ROOT, expected, some_or_all
 from tests.project import HALF, Project
 from tests.standins.batch import BatchServer, GoogleFault, Mishap
-from tests.standins.batch_boxes import LOST_REPORTS, PREEMPTED
+from tests.standins.batch_boxes import LOST_REPORTS, PREEMPTED, TIMED_OUT
 from tests.standins.buckets import Buckets
 from tests.standins.executor import Executor
 from tests.standins.registry import RegistryServer
@@ -98,6 +102,33 @@ def test_parallelism_is_the_jobs(cloud: Cloud) -> None:
     (call,) = cloud.server.called(cloud.server.CREATE)
     assert int(call.body["taskGroups"][0]["parallelism"]) == 2
     assert int(call.body["taskGroups"][0]["taskCount"]) == 3
+
+
+def test_keys_that_are_not_the_jobs_are_read(cloud: Cloud) -> None:
+    """Those of the definition are tried in tests/unit/test_gcp_job.py."""
+    cloud.configure(bucket="another-1", project="project-9", parallelism=2)
+    cloud.task()
+    cloud.run("--aec-repetitions=3", "--aec-agent=slow=command:sleep 2")
+    (call,) = cloud.server.called(cloud.server.CREATE)
+    assert call.path.startswith("/v1/projects/project-9/locations/us-central1/")
+    (group,) = call.body["taskGroups"]
+    assert int(group["parallelism"]) == 2
+    (volume,) = group["taskSpec"]["volumes"]
+    assert volume["gcs"]["remotePath"].startswith("another-1/aecbench/")
+    assert len(cloud.server.called(cloud.server.GET)) > 4  # poll_sec is 0.2, and by default 5
+
+
+def test_more_tasks_than_a_job_may_have_are_several_jobs(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "_MOST_TASKS", 2)
+    cloud.task()
+    cloud.run("--aec-repetitions=5").assert_outcomes(passed=5)
+    sizes = [
+        call.body["taskGroups"][0]["taskCount"] for call in cloud.server.called(cloud.server.CREATE)
+    ]
+    assert [*map(int, sizes)] == [2, 2, 1]
+    assert cloud.left() == ([], [])
 
 
 def test_resume_and_k_shrink_the_job(cloud: Cloud) -> None:
@@ -206,6 +237,27 @@ def test_stored_outputs_are_evaluated_as_one_job(cloud: Cloud) -> None:
     assert {one["evaluation"]["reward"] for one in cloud.project.records()} == {0.35}
 
 
+@pytest.mark.slow
+def test_evaluate_is_one_job_for_everything(cloud: Cloud) -> None:
+    """The call of the documentation, for which nothing but the project is configured."""
+    cloud.task("electrical/a")
+    cloud.task("electrical/b")
+    with cloud.environment():
+        run(run_name="large_experiment", backend="gcp", directory=cloud.project.path)
+        before = cloud.created()
+        found = evaluate(
+            run_name="large_experiment",
+            backend="gcp",
+            concurrency=200,
+            directory=cloud.project.path,
+        )
+    assert [record.evaluation.reward for record in found.records] == [1, 1]
+    assert (before, cloud.created()) == (1, 2)
+    group = cloud.server.called(cloud.server.CREATE)[-1].body["taskGroups"][0]
+    assert (int(group["taskCount"]), int(group["parallelism"])) == (2, 2)
+    assert cloud.left() == ([], [])
+
+
 # Failures
 
 
@@ -218,6 +270,56 @@ def test_one_lost_machine_costs_no_sibling_its_result(cloud: Cloud) -> None:
     causes = [one["evaluation"]["error"] for one in cloud.project.records()]
     assert [cause["cause"] for cause in causes if cause] == ["backend_lost"]
     assert cloud.left() == ([], [])
+
+
+ENDS = {
+    PREEMPTED: ("backend_lost", "the spot machine was preempted; use --aec-retries, or"),
+    LOST_REPORTS: ("backend_lost", "stopped reporting; its memory may be too small"),
+    50003: ("backend_lost", "the machine was rebooted in mid-task; use --aec-retries"),
+    50004: ("backend_lost", "the task did not respond to Batch; use --aec-retries"),
+    TIMED_OUT: ("backend", "it took longer than its agent,*raise --aec-timeout-multiplier"),
+    50006: ("backend_lost", "the machine was replaced in mid-task; use --aec-retries"),
+    125: ("launch", "the container cannot be started; its image may be missing*artifactregistry"),
+    137: ("backend", "failed; Task state is updated from RUNNING to FAILED*"),
+}
+
+
+@pytest.mark.slow
+def test_every_end_of_a_machine_is_told_apart_with_what_to_do_and_its_log(cloud: Cloud) -> None:
+    cloud.task()
+    for index, code in enumerate(ENDS):
+        cloud.server.mishaps.append(Mishap(code, index=index, after_sec=1.5))
+    agent = "--aec-agent=slow=command:echo said; sleep 8"
+    cloud.run(f"--aec-repetitions={len(ENDS)}", "--aec-retries=0", agent)
+    records = [one for one in cloud.project.records() if one["attempt"] == 1]
+    found = {one["repetition"]: one["evaluation"]["error"] for one in records}
+    (job_id,) = {call.path.partition("jobId=")[2][:25] for call in _first(cloud)}
+    for number, (code, (cause, words)) in enumerate(ENDS.items()):
+        error = next(one for one in found.values() if f"task {number}: " in one["message"])
+        assert error["cause"] == cause, (code, error)
+        message = f"gcp: job {job_id}, task {number}: *{words}*; its log is in *; all that its "
+        message += "machine said is at https://console.cloud.google.com/logs/query;query=labels."
+        assert fnmatchcase(error["message"], f"{message}job_uid*project=project-1"), error
+        log = Path(error["message"].partition("its log is in ")[2].partition(";")[0]).read_text()
+        assert "Batch: Task state is updated from ASSIGNED to RUNNING" in log
+        assert "agent: the command starts; it has" in log
+        assert f"exit code {code}" in log
+
+
+def _first(cloud: Cloud) -> list[Any]:
+    return cloud.server.called(cloud.server.CREATE)[:1]
+
+
+def test_what_a_lost_machine_had_printed_is_in_the_log(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scripts, "_LOG_SEC", 1)
+    cloud.task()
+    cloud.server.mishaps.append(Mishap(PREEMPTED, after_sec=4))
+    agent = "--aec-agent=slow=command:echo first words; sleep 60"
+    cloud.run(agent, "--aec-retries=0").assert_outcomes(errors=1)
+    log = next((cloud.project.path / "jobs").glob("*/*/gcp.log")).read_text()
+    assert "agent: out: first words\n" in log
 
 
 def test_lost_machines_are_retried_and_every_attempt_is_recorded(cloud: Cloud) -> None:
@@ -247,7 +349,9 @@ def test_a_missing_output_is_an_error_of_its_trial_alone(cloud: Cloud) -> None:
     result.assert_outcomes(passed=2)  # it is tried once more, as task 0 of another job
     first = [one["evaluation"]["error"] for one in cloud.project.records()]
     (told,) = [error["message"] for error in first if error]
-    assert re.fullmatch(r"gcp: job \S+, task 1: .* without the verifier's result", told)
+    assert re.match(
+        r"gcp: job \S+, task 1: .* without the verifier's result; its log is in /", told
+    )
 
 
 def test_an_image_that_cannot_be_pulled_is_told(cloud: Cloud) -> None:
@@ -282,6 +386,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "gcp: listing jobs: the credentials are refused; *; run 'gcloud auth application-default *",
     ),
 }
+
+
+def test_a_run_without_credentials_says_how_to_get_them(cloud: Cloud) -> None:
+    cloud.task()
+    del cloud.env["GOOGLE_APPLICATION_CREDENTIALS"]
+    cloud.env |= {"HOME": str(cloud.project.path), "CLOUDSDK_CONFIG": str(cloud.project.path)}
+    result = cloud.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: gcp: no credentials; run 'gcloud auth application-default login', or set *"]
+    )
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -327,17 +442,38 @@ def test_progress_says_what_a_job_waits_for(cloud: Cloud) -> None:
     line = next(line for line in run.output().splitlines() if "quota" in line)
     assert "Batch: 1 queued; a quota is exhausted; ask for more at https://" in line
     assert "(Quota 'CPUS' exceeded. Limit: 24.0 in region us-central1)" in line
+    (call,) = cloud.server.called(cloud.server.CREATE)
+    page = "https://console.cloud.google.com/batch/jobsDetail/regions/us-central1/jobs/"
+    job_id = re.findall("jobId=([^&]*)", call.path)[0]
+    assert line.endswith(f"{page}{job_id}/details?project=project-1")
+
+
+@pytest.mark.slow
+def test_progress_counts_tasks_by_their_state(cloud: Cloud) -> None:
+    cloud.task()
+    cloud.server.mishaps.append(Mishap(PREEMPTED, index=0, after_sec=0))
+    run = cloud.start(
+        "--aec-progress=0.2",
+        "--aec-repetitions=3",
+        "--aec-gcp-parallelism=1",
+        "--aec-agent=slow=command:sleep 3",
+        "--aec-retries=0",
+    )
+    run.wait(120)
+    assert re.search(r"Batch: [^;]*1 queued, 1 running, 1 failed", run.output()), run.output()
+    assert re.search(r"Batch: 1 running, 1 succeeded, 1 failed", run.output()), run.output()
 
 
 # The end of a run
 
 
-def test_ctrl_c_deletes_the_job_and_its_objects(cloud: Cloud) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+def test_a_signal_deletes_the_job_and_its_objects(cloud: Cloud, number: signal.Signals) -> None:
     cloud.task()
     run = cloud.start("--aec-repetitions=3", f"--aec-agent={NEVER_ENDS}")
     wait_until(lambda: cloud.is_running(3))
-    run.process.send_signal(signal.SIGINT)
-    assert run.wait(60) == pytest.ExitCode.INTERRUPTED
+    run.process.send_signal(number)
+    assert run.wait(60) not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     wait_until(lambda: cloud.left() == ([], []))
     causes = [one["evaluation"]["error"]["cause"] for one in cloud.project.records()]
     assert causes == ["interrupted"] * 3
@@ -371,6 +507,30 @@ def test_kill_9_leaves_what_reap_removes(cloud: Cloud) -> None:
     wait_until(lambda: cloud.left() == ([], []))
 
 
+@pytest.mark.nightly
+def test_a_service_that_never_answers_is_not_waited_for_without_end(cloud: Cloud) -> None:
+    cloud.task()
+    run = cloud.start("--aec-repetitions=2", f"--aec-agent={NEVER_ENDS}")
+    wait_until(lambda: cloud.is_running(2))
+    cloud.server.faults.append(GoogleFault(".", times=10**6, hang=True))
+    run.process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    assert run.wait(240) == pytest.ExitCode.INTERRUPTED
+    assert time.monotonic() - began < 150
+    (job,) = cloud.server.jobs
+    told = [line for line in run.output().splitlines() if "may be left" in line]
+    assert len(told) == 1, run.output()
+    assert re.fullmatch(
+        rf"aec: gcp: .*job {job.rpartition('/')[2]} and its files in the bucket may be left; "
+        r"'aec-bench reap --backend gcp' removes them after the run( \(and 1 more like this\))?",
+        told[0],
+    ), told
+    assert "Traceback" not in run.output()
+    cloud.server.faults.clear()
+    cloud.reap()
+    wait_until(lambda: cloud.left() == ([], []))
+
+
 # Usage
 
 
@@ -397,8 +557,6 @@ def test_what_cannot_be_is_a_usage_error(cloud: Cloud, options: list[str], line:
 
 
 def _fits(text: str, pattern: str) -> bool:
-    from fnmatch import fnmatchcase
-
     return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
@@ -417,6 +575,50 @@ def test_an_override_that_wants_a_command_fails_with_a_sentence(cloud: Cloud) ->
     result = cloud.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*BackendError: gcp runs whole trials and no single commands; *"])
+
+
+# Single commands
+
+HOST_AGENT = """
+    from pytest_aecbench.agents import AgentResult
+
+    class HostAgent:
+        def __init__(self, spec):
+            pass
+
+        def run(self, task, sandbox, limits):
+            first = sandbox.execute("echo '{}' > output.jsonl; echo $HOME")
+            again = sandbox.execute("cat output.jsonl")
+            assert again.stdout == "{}\\n", again
+            uploads = {"/solution": task.path / "solution"}
+            sandbox.execute("bash /solution/solve.sh", uploads=uploads)
+            return AgentResult(status="completed")
+
+    def pytest_aecbench_make_agent(config, spec):
+        return HostAgent(spec) if spec.harness == "host" else None
+"""
+
+
+def test_an_agent_on_the_host_works_by_single_commands(cloud: Cloud) -> None:
+    cloud.configure(single=True)
+    cloud.task()
+    cloud.project.pytester.makeconftest(HOST_AGENT)
+    result = cloud.run("--aec-agent=host")
+    result.assert_outcomes(passed=1)
+    lines = ["*aec: warning: compute.gcp.single: every command is a job of its own, which takes *"]
+    result.stdout.fnmatch_lines(lines)
+    assert cloud.created() >= 4
+    assert cloud.left() == ([], [])
+
+
+@pytest.mark.slow
+def test_tasks_are_checked_by_single_commands(cloud: Cloud) -> None:
+    cloud.configure(single=True)
+    cloud.task()
+    result = cloud.run("--aec-check=solution,empty", "--aec-concurrency=4")
+    assert result.ret == 0, result.outlines
+    assert cloud.created() >= 4
+    assert cloud.left() == ([], [])
 
 
 # Shipped tasks

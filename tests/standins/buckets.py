@@ -78,6 +78,10 @@ class Buckets:
         found, _ = self._storage.get_file_list(bucket, prefix)
         return [entry["name"] for entry in found]
 
+    def all(self) -> list[list[str]]:
+        """Return the names of the objects of each bucket."""
+        return [self.names(bucket) for bucket in list(self._storage.buckets)]
+
     def read(self, bucket: str, name: str) -> bytes:
         """Return an object's content."""
         return bytes(self._storage.get_file(bucket, name))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 from typing import Any
+from urllib.request import getproxies_environment
 
 import pytest
 
-from pytest_aecbench.backends import BackendExecutionRequest, Limits, TrialRequest
+from pytest_aecbench.backends import BackendExecutionRequest, Limits, TrialRequest, is_batch
 from pytest_aecbench.backends.gcp import GCPBatchBackend, job, options
+from pytest_aecbench.backends.gcp.cloud import translated
+from pytest_aecbench.backends.remote.calls import Busy
 from pytest_aecbench.errors import SettingsError
 
 COMMAND = BackendExecutionRequest("true")
@@ -31,7 +36,9 @@ SEEN: dict[str, tuple[Any, str]] = {
     "region": ("us-east1", "regions/us-east1"),
 }
 # These are not about the job itself: the clients, the registry and the follower read them.
-ELSEWHERE = {"bucket", "endpoint", "parallelism", "poll_sec", "project", "repository"}
+ELSEWHERE = {
+    "bucket", "endpoint", "parallelism", "poll_sec", "project", "repository", "single"
+}  # fmt: skip
 
 
 def request(number: int = 0, **limits: Any) -> TrialRequest:
@@ -44,7 +51,8 @@ def definition(
     ((kind, alike),) = job.kinds(requests or [request()]).items()
     made = job.define(
         kind,
-        alike,
+        len(alike),
+        job.longest(alike),
         remote_path="bucket/x",
         options=options.read({"hide_bucket": False, "project": "p", **given}),
         parallelism=parallelism,
@@ -85,6 +93,33 @@ def test_more_tasks_than_a_job_may_have_are_several_jobs() -> None:
     assert [len(part) for part in job.split([one] * 250_000)] == [100_000, 100_000, 50_000]
 
 
+def test_a_definition_is_small_however_many_tasks_it_has() -> None:
+    few, many = (
+        job.define(
+            job.kind_of("image", Limits()),
+            count,
+            60.0,
+            remote_path="bucket/x",
+            options=options.read({"project": "p"}),
+            parallelism=None,
+            labels={},
+        )
+        for count in (1, 100_000)
+    )
+    sizes = [len(type(one).to_json(one)) for one in (few, many)]
+    assert sizes[1] - sizes[0] < 20
+    assert sizes[1] < 1_000_000
+
+
+def test_single_commands_are_asked_for_by_an_option() -> None:
+    whole = GCPBatchBackend({"project": "p"})
+    assert [is_batch(one) for one in (whole, whole.singly())] == [True, False]
+    assert whole.warning is None
+    single = GCPBatchBackend({"project": "p", "single": True})
+    assert single.describe().endswith(", each command a job)")
+    assert whole.singly().describe() == single.describe()
+
+
 def test_the_environment_names_project_region_and_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "from-env")
     monkeypatch.setenv("GCP_REGION", "europe-west4")
@@ -107,3 +142,30 @@ def test_bad_options_are_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         GCPBatchBackend(given)
     assert str(raised.value).startswith(message)
+
+
+def test_a_call_survives_that_pytest_changes_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Google's clients look for proxies with each call, in threads."""
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "kept for the end")
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            os.environ["PYTEST_CURRENT_TEST"] = "x"
+            os.environ.pop("PYTEST_CURRENT_TEST")
+
+    def look() -> None:
+        for _ in range(100_000):
+            with translated("a call"):
+                getproxies_environment()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        with pytest.raises(Busy, match="the environment has changed"):
+            look()
+    finally:
+        over.set()
+        thread.join()

@@ -1,25 +1,28 @@
-"""``GCPBatchBackend``: whole trials as array jobs of Cloud Batch."""
+"""``GCPBatchBackend``: whole trials as array jobs of Cloud Batch, or single commands as jobs."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from pytest_aecbench.backends import TrialHandle
+from pytest_aecbench.backends import Limits, TrialHandle
 from pytest_aecbench.backends.gcp import job
 from pytest_aecbench.backends.gcp.cloud import Cloud
 from pytest_aecbench.backends.gcp.images import Registry
 from pytest_aecbench.backends.gcp.options import NAME, read
 from pytest_aecbench.backends.gcp.reap import abandoned_jobs, abandoned_objects
+from pytest_aecbench.backends.gcp.single import SingleSandbox
 from pytest_aecbench.backends.gcp.staging import Image
-from pytest_aecbench.backends.gcp.submission import Plan, Submission
+from pytest_aecbench.backends.gcp.submission import REAP, Plan, Submission
 from pytest_aecbench.backends.remote.calls import bounded
 from pytest_aecbench.backends.remote.environment import Environment
 from pytest_aecbench.backends.shared.launch import check_workspace
+from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.errors import BackendError, BackendLost, LaunchError, TaskError
 from pytest_aecbench.host.homes import abandoned_homes, make_home, remove_tree
 from pytest_aecbench.host.owner import Owner
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
         BackendExecutionRequest,
         BackendExecutionResult,
         CollectedArtifacts,
-        Limits,
         TrialRequest,
     )
     from pytest_aecbench.backends.gcp.submission import Outcome
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["GCPBatchBackend"]
 
 _PREFLIGHT_SEC = 60.0
-_CLOSE_SEC = 120.0
+_CLOSE_SEC = 90.0  # more than its calls at the end take together, which all have deadlines
+_SHOWN_JOBS = 3
 # A job that its run has not deleted a day after its last trial may have ended was forgotten.
 _EXPIRY_SEC = 8 * 86_400
 _STATES = {
@@ -48,11 +51,18 @@ _STATES = {
     "SUCCEEDED": "succeeded",
     "FAILED": "failed",
 }
-_WHOLE = "gcp runs whole trials and no single commands; use --aec-backend=docker for this"
+_WHOLE = (
+    "gcp runs whole trials and no single commands; use --aec-backend=docker for this, or set "
+    "compute.gcp.single = true"
+)
+_SINGLES_AT_ONCE = 100
 
 
 class GCPBatchBackend:
-    """Runs trials as tasks of Cloud Batch, configured by ``options``, those of ``compute.gcp``."""
+    """Runs trials as tasks of Cloud Batch, configured by ``options``, those of ``compute.gcp``.
+
+    If ``single`` is true, the five methods work, and each command is a job of its own.
+    """
 
     name = NAME
     thread_safe = True
@@ -78,6 +88,8 @@ class GCPBatchBackend:
         self._images: dict[str, Image] = {}
         self._places: dict[str, Path | None] = {}  # of trials: where their files are, if they are
         self._submissions: list[Submission] = []
+        self._sandboxes: Sandboxes[SingleSandbox] = Sandboxes(NAME)
+        self._notes: list[str] = []
         self._lock = threading.Condition()
         self.left_alone: list[str] = []  # by the last ``reap``
 
@@ -91,8 +103,30 @@ class GCPBatchBackend:
             parallelism=settings.gcp_parallelism or settings.concurrency,
         )
 
+    @property
+    def single(self) -> bool:
+        """The answer to whether each command is a job of its own."""
+        return bool(self._options["single"])
+
+    def singly(self) -> GCPBatchBackend:
+        """Return a backend with the same options in which each command is a job of its own."""
+        options = {**self._options, "single": True}
+        return type(self)(options, labels=self._labels, parallelism=self._parallelism)
+
+    @property
+    def warning(self) -> str | None:
+        """A line for people who may not know what they have asked for."""
+        if not self.single:
+            return None
+        return (
+            "compute.gcp.single: every command is a job of its own, which takes a minute or more; "
+            "leave it out where agents are one command"
+        )
+
     def concurrency(self) -> int:
-        """Return how many trials of a job may run at once."""
+        """Return how many trials of a job may run at once, or how many sandboxes."""
+        if self.single:
+            return min(self._parallelism or _SINGLES_AT_ONCE, job.MOST_PARALLEL)
         return min(self._parallelism or job.MOST_PARALLEL, job.MOST_PARALLEL)
 
     def describe(self) -> str:
@@ -101,7 +135,8 @@ class GCPBatchBackend:
         machines = options.get("machine_type", "machines that Batch chooses")
         spot = ", spot" if options.get("spot") else ""
         place = options.get("zone") or options["region"]
-        return f"gcp (project {self._cloud.project}, {place}, {machines}{spot})"
+        single = ", each command a job" if self.single else ""
+        return f"gcp (project {self._cloud.project}, {place}, {machines}{spot}{single})"
 
     @property
     def awaited(self) -> str:
@@ -124,7 +159,7 @@ class GCPBatchBackend:
         """Raise an error for a task whose image has no place, or that needs single commands."""
         for task_dir in task_dirs:
             self._registry.check(Environment.read(task_dir))
-            if has_healthcheck(task_dir):
+            if not self.single and has_healthcheck(task_dir):
                 raise TaskError(f"{task_dir}: environment.healthcheck: {_WHOLE}")
 
     def refuse_gpus(self) -> str | None:
@@ -145,7 +180,7 @@ class GCPBatchBackend:
     def launch_trial(
         self, *, image_ref: str, workspace_dir: Path, limits: Limits | None = None
     ) -> TrialHandle:
-        """Name the trial's place; nothing runs before it is submitted."""
+        """Name the trial's place; nothing runs before it is submitted, or has a command."""
         check_workspace(NAME, workspace_dir)
         if image_ref not in self._images:
             raise LaunchError(
@@ -154,6 +189,13 @@ class GCPBatchBackend:
             )
         if limits is not None and limits.gpus and (refusal := self.refuse_gpus()):
             raise LaunchError(f"gcp: {refusal}")
+        if self.single:
+            sandbox = SingleSandbox(
+                self._plan(), image_ref, workspace_dir, limits or Limits(), make_home(NAME)
+            )
+            with self._lock:
+                self._sandboxes[sandbox.name] = sandbox
+            return TrialHandle(NAME, sandbox.name)
         handle = TrialHandle(NAME, workspace_dir.parent.name)
         with self._lock:
             self._places[handle.handle_id] = None
@@ -162,18 +204,36 @@ class GCPBatchBackend:
     def execute_trial(
         self, *, handle: TrialHandle, request: BackendExecutionRequest
     ) -> BackendExecutionResult:
-        """Raise BackendError, because there is no sandbox between the start and the end."""
-        _refuse()
+        """Run one command as a job of its own.
+
+        Raises:
+            BackendError: the backend runs whole trials.
+
+        """
+        return self._sandbox(handle).execute(request)
 
     def collect_outputs(self, *, handle: TrialHandle) -> CollectedArtifacts:
-        """Raise BackendError, because files come home with the outcome."""
-        _refuse()
+        """Copy ``/logs`` to the host, then replace ``workspace_dir`` by the working directory.
+
+        Raises:
+            BackendError: the backend runs whole trials, whose files come home with the outcome.
+
+        """
+        return self._sandbox(handle).collect()
+
+    def _sandbox(self, handle: TrialHandle) -> SingleSandbox:
+        if not self.single:
+            raise BackendError(_WHOLE)
+        return self._sandboxes[handle.handle_id]
 
     def teardown(self, *, handle: TrialHandle) -> None:
-        """Give up the trial if it is under way, and remove its files on this machine."""
+        """Give up the trial or the command under way, and remove what there is of it."""
         with self._lock:
             home = self._places.pop(handle.handle_id, None)
             submissions = list(self._submissions)
+            sandbox = self._sandboxes.pop(handle.handle_id, None)
+        if sandbox is not None:
+            sandbox.remove()
         for submission in submissions:
             submission.cancel(handle.handle_id)
         if home is not None:
@@ -183,19 +243,7 @@ class GCPBatchBackend:
 
     def submit_trials(self, *, requests: Sequence[TrialRequest]) -> Iterator[Outcome]:
         """Run all as one job for each image; yield each outcome as its task ends."""
-        expires = int(time.time()) + _EXPIRY_SEC
-        labels = {
-            **self._labels,
-            "aecbench-expires": str(expires),
-            **{
-                name.replace(".", "-"): job.label(value)
-                for name, value in Owner.current().labels().items()
-            },
-        }
-        plan = Plan(
-            self._cloud, self._options, self._images, labels, self._parallelism, self._home_of
-        )
-        submission = Submission(plan, requests)
+        submission = Submission(self._plan(), requests)
         with self._lock:
             self._submissions.append(submission)
             gone = [one.trial_id for one in requests if one.trial_id not in self._places]
@@ -208,10 +256,45 @@ class GCPBatchBackend:
                 self._submissions.remove(submission)
                 self._lock.notify_all()
 
+    def _plan(self) -> Plan:
+        labels = {
+            **self._labels,
+            "aecbench-expires": str(int(time.time()) + _EXPIRY_SEC),
+            **{
+                name.replace(".", "-"): job.label(value)
+                for name, value in Owner.current().labels().items()
+            },
+        }
+        return Plan(
+            self._cloud,
+            self._options,
+            self._images,
+            labels,
+            self._parallelism,
+            self._home_of,
+            self._notes.append,
+        )
+
     def close(self) -> None:
-        """Wait until all jobs are deleted, which their threads do after the last outcome."""
+        """Wait until all jobs are deleted, which their threads do after the last outcome.
+
+        Raises:
+            BackendError: some may be left.
+
+        """
         with self._lock:
-            self._lock.wait_for(lambda: not self._submissions, _CLOSE_SEC)
+            ended = self._lock.wait_for(lambda: not self._submissions, _CLOSE_SEC)
+            notes, self._notes[:] = [*self._notes], []
+            open_jobs = [one.job_id for each in self._submissions for one in each.jobs]
+        if not ended:
+            shown = ", ".join(open_jobs[:_SHOWN_JOBS]) + ", …" * (len(open_jobs) > _SHOWN_JOBS)
+            notes.append(
+                f"gcp: no answer within {_CLOSE_SEC:.0f} s; job {shown} and its files in the "
+                f"bucket may be left; {REAP}"
+            )
+        if notes:
+            more = f" (and {len(notes) - 1} more like this)" if len(notes) > 1 else ""
+            raise BackendError(f"{notes[-1]}{more}")
 
     def _home_of(self, trial_id: str) -> Path | None:
         """Return a new directory for a trial's files; None if the trial was torn down."""
@@ -227,14 +310,23 @@ class GCPBatchBackend:
         """Return how many tasks are in which state, and what jobs wait for."""
         with self._lock:
             submissions = list(self._submissions)
+            busy = [one for one in self._sandboxes.values() if one.is_busy]
         counts: dict[str, int] = {}
         for submission in submissions:
             for state, count in submission.counts().items():
                 counts[state] = counts.get(state, 0) + count
         shown = [f"{counts[state]} {word}" for state, word in _STATES.items() if counts.get(state)]
-        reasons = {one.waits_for for one in submissions if one.waits_for}
-        told = f"Batch: {', '.join(shown)}" if shown else ""
-        return "; ".join([*([told] if told else []), *sorted(reasons)])
+        shown += [counted(len(busy), "command")] if busy else []
+        waits = [*(one.waits_for for one in submissions), *(one.waits_for for one in busy)]
+        reasons = {reason for reason in waits if reason}
+        if not shown:
+            return "; ".join(sorted(reasons))
+        return "; ".join([f"Batch: {', '.join(shown)}", *sorted(reasons), self._link(submissions)])
+
+    def _link(self, submissions: Sequence[Submission]) -> str:
+        """Return the page of the only job, or of all."""
+        jobs = [one.job_id for each in submissions for one in each.jobs if not one.is_over]
+        return self._cloud.job_link(jobs[0]) if len(jobs) == 1 else self._cloud.jobs_link()
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Delete the jobs and objects of dead runs; return the names of the jobs and directories.
@@ -260,7 +352,3 @@ def has_healthcheck(task_dir: Path) -> bool:
     from pytest_aecbench.backends.shared.environment import read_environment
 
     return read_environment(task_dir).healthcheck is not None
-
-
-def _refuse() -> NoReturn:
-    raise BackendError(_WHOLE)

@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import cached_property
+from os import SEEK_END
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,11 +17,11 @@ from google.api_core import exceptions, operation  # noqa: F401  (``operation`` 
 from google.api_core.client_options import ClientOptions
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from google.cloud import batch_v1, storage  # type: ignore[attr-defined]
-from requests.exceptions import RequestException
 
 from pytest_aecbench.backends.gcp.options import project_of
 from pytest_aecbench.backends.remote.calls import Busy, retry
-from pytest_aecbench.errors import BackendError, SettingsError
+from pytest_aecbench.backends.shared.archives import FULL
+from pytest_aecbench.errors import BackendError, SettingsError, TransferError
 from pytest_aecbench.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _CALL_SEC = 60.0
 _END_SEC = 30.0  # how long a run that ends waits for a service that does not answer
 _LOOK_SEC = 0.2
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_CONSOLE = "https://console.cloud.google.com"
 _PAGE = 1000
 _MOST_REMOVED = 100
 # Objects that a run could not remove are removed by the bucket itself after so many days.
@@ -80,6 +82,23 @@ class Cloud:
     def _storage(self) -> Any:
         return storage.Client(project=self.project, credentials=self.credentials)
 
+    def job_link(self, job_id: str) -> str:
+        """Return the page of a job in Google's console, which is there as long as the job."""
+        region = self._options["region"]
+        return f"{_CONSOLE}/batch/jobsDetail/regions/{region}/jobs/{job_id}/details?{self._query}"
+
+    def jobs_link(self) -> str:
+        """Return the page of all jobs in Google's console."""
+        return f"{_CONSOLE}/batch/jobs?{self._query}"
+
+    def log_link(self, uid: str) -> str:
+        """Return the page of what a job's machines said, which outlives the job."""
+        return f"{_CONSOLE}/logs/query;query=labels.job_uid%3D%22{uid}%22?{self._query}"
+
+    @property
+    def _query(self) -> str:
+        return f"project={self.project}"
+
     # Jobs
 
     def create_job(self, job_id: str, job: batch_v1.Job, request_id: str) -> None:
@@ -94,16 +113,20 @@ class Cloud:
 
         retry(create, on_lost=True)
 
-    def get_job(self, job_id: str) -> batch_v1.Job:
+    def get_job(
+        self, job_id: str, *, timeout_sec: float = _CALL_SEC, patience_sec: float | None = None
+    ) -> batch_v1.Job:
         """Return a job as it is now."""
 
         def get() -> batch_v1.Job:
             with translated("looking at a job"):
                 name = f"{self.parent}/jobs/{job_id}"
-                found: batch_v1.Job = self._batch.get_job(name=name, retry=None, timeout=_CALL_SEC)
+                found: batch_v1.Job = self._batch.get_job(
+                    name=name, retry=None, timeout=timeout_sec
+                )
                 return found
 
-        return retry(get)
+        return retry(get, patience_sec=patience_sec)
 
     def tasks(self, job_id: str) -> list[batch_v1.Task]:
         """Return all tasks of a job, in as few calls as there are pages."""
@@ -116,22 +139,22 @@ class Cloud:
 
         return retry(pages)
 
-    def delete_job(self, job_id: str) -> None:
+    def delete_job(self, job_id: str, *, waits: bool = True) -> None:
         """Cancel and delete a job; do nothing if it is gone.
 
         It is waited for, but not for long, because tasks that are stopped may still write objects.
         """
+        deadline = time.monotonic() + _END_SEC
 
         def delete() -> None:
             with translated("deleting a job"):
                 name = f"{self.parent}/jobs/{job_id}"
-                self._batch.delete_job(name=name, retry=None, timeout=_CALL_SEC)
+                self._batch.delete_job(name=name, retry=None, timeout=_END_SEC)
 
         try:
             retry(delete, on_lost=True, patience_sec=_END_SEC)
-            deadline = time.monotonic() + _END_SEC
-            while time.monotonic() < deadline:
-                self.get_job(job_id)
+            while waits and (left := deadline - time.monotonic()) > 0:
+                self.get_job(job_id, timeout_sec=left, patience_sec=left)
                 time.sleep(_LOOK_SEC)
         except NotThere:
             return
@@ -200,10 +223,10 @@ class Bucket:
         """Write an object from a file."""
 
         def upload() -> None:
-            file.seek(0)
+            size = file.seek(0, SEEK_END)  # without it, each upload is two calls
             with translated("an upload"):
                 blob = self._bucket.blob(name)
-                blob.upload_from_file(file, retry=None, timeout=_CALL_SEC)
+                blob.upload_from_file(file, rewind=True, size=size, retry=None, timeout=_CALL_SEC)
 
         retry(upload, on_lost=True)
 
@@ -218,17 +241,25 @@ class Bucket:
 
         retry(download, on_lost=True)
 
-    def names(self, prefix: str) -> list[str]:
+    def names(self, prefix: str, *, patience_sec: float | None = None) -> list[str]:
         """Return the names of the objects that begin with ``prefix``."""
 
         def pages() -> list[str]:
             with translated("listing objects"):
                 found = self._bucket.client.list_blobs(
-                    self._bucket, prefix=prefix, page_size=_PAGE, retry=None
+                    self._bucket,
+                    prefix=prefix,
+                    page_size=_PAGE,
+                    retry=None,
+                    timeout=min(patience_sec or _CALL_SEC, _CALL_SEC),
                 )
                 return [blob.name for blob in found]
 
-        return retry(pages)
+        return retry(pages, patience_sec=patience_sec)
+
+    def clear(self, prefix: str) -> None:
+        """Remove the objects that begin with ``prefix``, at the end of what they were for."""
+        self.remove(self.names(prefix, patience_sec=_END_SEC))
 
     def remove(self, names: list[str]) -> None:
         """Remove objects, a hundred with each call; raise BackendError if some stay."""
@@ -240,13 +271,14 @@ class Bucket:
                 self._bucket.client.batch(raise_exception=False),
             ):
                 for name in some:
-                    self._bucket.blob(name).delete(retry=None)
+                    self._bucket.blob(name).delete(retry=None, timeout=_END_SEC)
 
         def remove_all() -> None:
             nonlocal names
             for start in range(0, len(names), _MOST_REMOVED):
                 remove(names[start : start + _MOST_REMOVED])
-            left = set(self.names(commonprefix(names)))  # noqa: RUF071  (of characters)
+            below = commonprefix(names)  # noqa: RUF071  (of characters)
+            left = set(self.names(below, patience_sec=_END_SEC))
             names = [name for name in names if name in left]
             if names:
                 raise Busy(f"gcp: removing objects: {counted(len(names), 'object')} stayed")
@@ -272,6 +304,12 @@ def translated(what: str) -> Iterator[None]:
             f"gcp: the credentials are refused; {one_line(error)}; run 'gcloud auth "
             "application-default login' again"
         ) from None
+    except KeyError as error:
+        # For each call, requests looks for proxies in the environment, from which pytest removes
+        # this variable meanwhile, in another thread. Nothing has been sent by then.
+        if error.args != ("PYTEST_CURRENT_TEST",):
+            raise
+        raise Busy(f"gcp: {what}: the environment has changed") from None
     except exceptions.Unauthorized as error:
         raise SettingsError(
             f"gcp: {what}: the credentials are refused; {_said(error)}; run 'gcloud auth "
@@ -289,7 +327,11 @@ def translated(what: str) -> Iterator[None]:
         raise BackendError(f"gcp: {what}: {_said(error)}") from None
     except (exceptions.TooManyRequests, exceptions.ServerError) as error:
         raise Busy(f"gcp: {what}: {_said(error)}") from None
-    except (exceptions.RetryError, RequestException, OSError) as error:
+    except OSError as error:
+        if error.errno in FULL:  # of a file on this machine
+            raise TransferError(f"gcp: {what}: {error.strerror}") from None
+        raise Busy(f"gcp: {what}: {one_line(error)}") from None
+    except exceptions.RetryError as error:
         raise Busy(f"gcp: {what}: {one_line(error)}") from None
     except exceptions.BadRequest as error:
         raise SettingsError(f"gcp: {what}: refused; {_said(error)}") from None

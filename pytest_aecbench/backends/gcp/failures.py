@@ -75,7 +75,7 @@ def task_failure(task: batch_v1.Task, where: str) -> BackendError:
         )
     said = next((event.description for event in reversed(list(_events(task.status)))), "")
     shown = " ".join(said.split()) or f"exit code {code}"
-    return BackendError(f"{where}: failed; {shown}; its log says why")
+    return BackendError(f"{where}: failed; {shown}")
 
 
 def job_failure(job: batch_v1.Job, where: str) -> BackendError:

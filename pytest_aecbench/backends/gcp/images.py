@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.backends.gcp.cloud import is_loopback, translated
@@ -105,17 +106,8 @@ class Registry:
         from requests.exceptions import RequestException
 
         try:
-            engine = docker.from_env(timeout=int(environment.build_timeout_sec)).api
-            said = engine.build(
-                path=str(environment.context),
-                tag=reference,
-                rm=True,
-                forcerm=True,
-                decode=True,
-                platform=_PLATFORM,
-            )
-            _follow(said, log)
-            _follow(engine.push(reference, stream=True, decode=True, auth_config=self._auth()), log)
+            with closing(docker.from_env(timeout=int(environment.build_timeout_sec))) as client:
+                self._build_with(client.api, reference, environment, log)
         except APIError as error:
             raise log.failed(error.explanation or str(error)) from None
         except (DockerException, RequestException, OSError) as error:
@@ -123,6 +115,26 @@ class Registry:
                 f"{environment.context}: no Docker engine to build the image with; "
                 f"{one_line(error)}; start one, or set docker_image in [environment] of task.toml"
             ) from None
+
+    def _build_with(
+        self, engine: Any, reference: str, environment: Environment, log: BuildLog
+    ) -> None:
+        said = engine.build(
+            path=str(environment.context),
+            tag=reference,
+            rm=True,
+            forcerm=True,
+            decode=True,
+            platform=_PLATFORM,
+        )
+        if problem := _follow(said, log):
+            raise log.failed(problem)
+        pushed = engine.push(reference, stream=True, decode=True, auth_config=self._auth())
+        if problem := _follow(pushed, log):
+            raise BuildError(
+                f"{reference}: the push failed; {' '.join(problem.split())}; give your account "
+                "the role artifactregistry.writer, and create the repository"
+            )
 
     def _auth(self) -> dict[str, str]:
         from google.auth.transport.requests import Request
@@ -134,9 +146,12 @@ class Registry:
         return {"username": "oauth2accesstoken", "password": str(credentials.token)}
 
 
-def _follow(said: Any, log: BuildLog) -> None:
-    """Keep what the engine says; raise BuildError if it failed."""
+def _follow(said: Any, log: BuildLog) -> str:
+    """Keep what the engine says, and return why it failed, if it did."""
+    problem = ""
     for part in said:
-        log.add(str(part.get("stream") or part.get("status") or ""))
+        if text := str(part.get("stream") or part.get("status") or "").strip():
+            log.add(text)
         if "error" in part:
-            raise log.failed(str(part["error"]))
+            problem = str(part["error"])
+    return problem

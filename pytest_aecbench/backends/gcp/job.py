@@ -14,18 +14,32 @@ from pytest_aecbench.backends.gcp.scripts import MOUNT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pytest_aecbench.backends import TrialRequest
+    from pytest_aecbench.backends import Limits, TrialRequest
 
-__all__ = ["INFRASTRUCTURE", "MOST_PARALLEL", "Kind", "define", "kinds", "label", "split"]
+__all__ = [
+    "ENDS",
+    "INFRASTRUCTURE",
+    "LIFETIME_SEC",
+    "MOST_PARALLEL",
+    "Kind",
+    "define",
+    "kind_of",
+    "kinds",
+    "label",
+    "longest",
+    "split",
+]
 
 MOST_PARALLEL = 5_000
 _MOST_TASKS = 100_000
 _MOST_BYTES = 1_000_000
 # A machine of no given type is chosen by Batch for these.
 _CPUS, _MEMORY_MB = 1.0, 2048
+_JOB = batch_v1.JobStatus.State
+ENDS = (_JOB.SUCCEEDED, _JOB.FAILED, _JOB.CANCELLED, _JOB.DELETION_IN_PROGRESS)
 # The exit codes of Batch for machines that were taken away or lost.
 INFRASTRUCTURE = (50001, 50002, 50003, 50004, 50006)
-_LIFETIME_SEC = 3600.0
+LIFETIME_SEC = 3600.0  # of a sandbox that has no limit
 
 
 class Kind(NamedTuple):
@@ -45,19 +59,29 @@ def kinds(requests: Sequence[TrialRequest]) -> dict[Kind, list[TrialRequest]]:
     """Return the requests by their images and limits."""
     found: dict[Kind, list[TrialRequest]] = {}
     for request in requests:
-        limits = request.limits
-        kind = Kind(
-            request.image_ref,
-            request.verifier_image_ref if request.verifier is not None else None,
-            limits.cpus,
-            limits.memory_mb,
-            limits.storage_mb,
-            limits.gpus,
-            limits.network,
-            request.verifier_network,
-        )
+        image = request.verifier_image_ref if request.verifier is not None else None
+        kind = kind_of(request.image_ref, request.limits, image, request.verifier_network)
         found.setdefault(kind, []).append(request)
     return found
+
+
+def kind_of(
+    image: str,
+    limits: Limits,
+    verifier_image: str | None = None,
+    verifier_network: bool = False,
+) -> Kind:
+    """Return the kind of a job by what a request says."""
+    return Kind(
+        image,
+        verifier_image,
+        limits.cpus,
+        limits.memory_mb,
+        limits.storage_mb,
+        limits.gpus,
+        limits.network,
+        verifier_network,
+    )
 
 
 def split(requests: Sequence[TrialRequest]) -> Iterator[list[TrialRequest]]:
@@ -71,24 +95,34 @@ def label(text: str) -> str:
     return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:63]
 
 
+def longest(requests: Sequence[TrialRequest]) -> float:
+    """Return the longest lifetime of the requests' sandboxes."""
+    return max(one.limits.lifetime_sec or LIFETIME_SEC for one in requests)
+
+
 def define(
     kind: Kind,
-    requests: Sequence[TrialRequest],
+    count: int,
+    lifetime_sec: float,
     *,
     remote_path: str,
     options: Mapping[str, Any],
     parallelism: int | None,
     labels: Mapping[str, str],
+    command: str = "",
 ) -> batch_v1.Job:
-    """Return the job for requests of one kind, whose files are at ``remote_path``."""
-    runnables = [_runnable("agent", kind.image, kind, network=kind.network, options=options)]
+    """Return the job for ``count`` requests of one kind, whose files are at ``remote_path``.
+
+    A single ``command`` is the number that its files have.
+    """
+    agent = f"agent {command}".strip()
+    runnables = [_runnable(agent, kind.image, kind, network=kind.network, options=options)]
     if kind.verifier_image is not None:
         # An agent's end is data, also if it took its container along.
         runnables[0].ignore_exit_status = True
         network = kind.verifier_network
         verify = _runnable("verify", kind.verifier_image, kind, network=network, options=options)
         runnables.append(verify)
-    lifetimes = [one.limits.lifetime_sec or _LIFETIME_SEC for one in requests]
     volumes = [batch_v1.Volume(gcs=batch_v1.GCS(remote_path=remote_path), mount_path=MOUNT)]
     for number, disk in enumerate(options.get("disks", ())):
         path = parsed_disk(disk)[2]
@@ -100,7 +134,7 @@ def define(
             memory_mib=kind.memory_mb or _MEMORY_MB,
             boot_disk_mib=kind.storage_mb or 0,
         ),
-        max_run_duration=f"{math.ceil(max(lifetimes))}s",
+        max_run_duration=f"{math.ceil(lifetime_sec)}s",
         volumes=volumes,
     )
     if retries := options.get("max_retry_count", 0):
@@ -113,8 +147,8 @@ def define(
         ]
     group = batch_v1.TaskGroup(
         task_spec=spec,
-        task_count=len(requests),
-        parallelism=min(parallelism or MOST_PARALLEL, MOST_PARALLEL, len(requests)),
+        task_count=count,
+        parallelism=min(parallelism or MOST_PARALLEL, MOST_PARALLEL, count),
     )
     job = batch_v1.Job(
         task_groups=[group],
@@ -130,6 +164,7 @@ def define(
 def _runnable(
     phase: str, image: str, kind: Kind, *, network: bool, options: Mapping[str, Any]
 ) -> batch_v1.Runnable:
+    """Return the container of a phase, which is the word that its script starts with."""
     flags = ["--user=0"]
     if not network:
         flags.append("--network=none")

@@ -34,6 +34,7 @@ OPTIONS: dict[str, type] = {
     "region": str,
     "repository": str,
     "service_account": str,
+    "single": bool,
     "spot": bool,
     "subnetwork": str,
     "zone": str,
@@ -43,7 +44,12 @@ _VARIABLES = {
     "region": "GCP_REGION",
     "machine_type": "GCP_MACHINE_TYPE",
 }
-_DEFAULTS: dict[str, object] = {"region": "us-central1", "hide_bucket": True, "poll_sec": 5.0}
+_DEFAULTS: dict[str, object] = {
+    "region": "us-central1",
+    "hide_bucket": True,
+    "poll_sec": 5.0,
+    "single": False,
+}
 _DISK = re.compile(r"(?P<type>[a-z][a-z0-9-]*):(?P<gb>[1-9][0-9]*):(?P<path>/mnt/disks/[\w.-]+)")
 
 

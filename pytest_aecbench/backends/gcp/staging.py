@@ -7,6 +7,7 @@ import secrets
 import shutil
 import tarfile
 import tempfile
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.backends import BackendExecutionResult, CollectedArtifacts, TrialOutcome
@@ -22,16 +23,24 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.backends import BackendExecutionRequest, TrialRequest
 
-__all__ = ["Image", "mode_of", "pack", "read_outcome"]
+__all__ = [
+    "SPOOL",
+    "Image",
+    "mode_of",
+    "pack",
+    "pack_command",
+    "read_files",
+    "read_outcome",
+    "read_result",
+]
 
-_SPOOL = 16 * 1024 * 1024
+SPOOL = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
 _HALF = OUTPUT_CAP // 2
 _REASONS = {
     "full": "the sandbox's disk is full",
     "kill": "processes cannot be killed",
     "place": "files cannot be placed",
-    "user": "the user is not known in the image",
 }
 
 
@@ -56,14 +65,46 @@ def pack(request: TrialRequest, images: Mapping[str, Image], file: IO[bytes]) ->
     own = images[request.image_ref]
     verifiers = images[request.verifier_image_ref or request.image_ref]
     limits = [one.timeout_sec or 0 for one in (request.agent, request.verifier) if one]
-    told = {"mode": mode, "workdir": str(own.workdir), "seconds": str(math.ceil(max(limits)))}
-    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        add_parts(tar, {name: f"{text}\n".encode() for name, text in told.items()})
+    with _archive(file, mode, own, max(limits)) as tar:
         contents = (own.workdir, request.workspace_dir)
         _add_request(tar, "agent/", request.agent, own, is_first=True, contents=contents)
         if request.verifier is not None:
             is_first = mode == "separate"
             _add_request(tar, "verify/", request.verifier, verifiers, is_first=is_first)
+
+
+def pack_command(
+    request: BackendExecutionRequest,
+    image: Image,
+    file: IO[bytes],
+    *,
+    workspace_dir: Path,
+    before: str,
+) -> None:
+    """Write the archive that a single command starts from.
+
+    ``before`` is the number of the command before it; the first has none, and places the contents
+    of ``workspace_dir``.
+    """
+    contents = None if before else (image.workdir, workspace_dir)
+    with _archive(file, "single", image, request.timeout_sec or 0, before) as tar:
+        _add_request(tar, "agent/", request, image, is_first=not before, contents=contents)
+
+
+@contextmanager
+def _archive(
+    file: IO[bytes], mode: str, image: Image, seconds: float, before: str = ""
+) -> Iterator[tarfile.TarFile]:
+    """Write an archive that begins with what its script wants to know first."""
+    told = {
+        "mode": mode,
+        "workdir": str(image.workdir),
+        "seconds": str(math.ceil(seconds)),
+        "before": before,
+    }
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        add_parts(tar, {name: f"{text}\n".encode() for name, text in told.items()})
+        yield tar
 
 
 def _add_request(
@@ -83,7 +124,7 @@ def _add_request(
         user=image.user if request.user is None else request.user,
         is_first=is_first,
     )
-    with tempfile.SpooledTemporaryFile(_SPOOL) as archive:
+    with tempfile.SpooledTemporaryFile(SPOOL) as archive:
         pack_uploads(archive, request.uploads, contents)
         add_parts(tar, parts, archive, below)
 
@@ -100,23 +141,43 @@ def read_outcome(
     agent_home, verifier_home = home / "agent", home / "verifier"
     mode = mode_of(request)
     skipped = _unpack(agents, agent_home)
-    agent = _result(agent_home / "agent")
+    agent = _result(agent_home / "agent", request.agent)
     if agent is None:
         raise BackendError("the task has ended without the agent's result")
     verifier, timing = None, {"agent": agent.duration_sec}
-    if mode != "agent":
+    if request.verifier is not None:
         if mode == "separate":
             _unpack(verifiers, verifier_home)
-        verifier = _result((verifier_home if mode == "separate" else agent_home) / "verify")
+        graded_in = verifier_home if mode == "separate" else agent_home
+        verifier = _result(graded_in / "verify", request.verifier)
         if verifier is None:
             raise BackendError("the task has ended without the verifier's result")
         timing["verify"] = verifier.duration_sec
-    artifacts = _artifacts(request, agent_home, verifier_home, skipped, mode)
+    logs_of = verifier_home if mode == "separate" else None
+    artifacts = _artifacts(request.workspace_dir, agent_home, skipped, logs_of)
     return TrialOutcome(agent, verifier, artifacts, timing)
 
 
+def read_result(
+    request: BackendExecutionRequest, file: IO[bytes], home: Path
+) -> BackendExecutionResult | None:
+    """Return the result of a single command from what it left; None if there is none.
+
+    Raises:
+        BackendError: the request could not be run.
+
+    """
+    _unpack(file, home)
+    return _result(home / "agent", request)
+
+
+def read_files(file: IO[bytes], home: Path, workspace_dir: Path) -> CollectedArtifacts:
+    """Bring home the working directory and the logs that a single command left."""
+    return _artifacts(workspace_dir, home, _unpack(file, home), None)
+
+
 def _artifacts(
-    request: TrialRequest, agent_home: Path, verifier_home: Path, skipped: list[str], mode: str
+    workspace_dir: Path, agent_home: Path, skipped: list[str], verifier_home: Path | None
 ) -> CollectedArtifacts:
     """Put the agent's files where its workspace was, and the verifier's logs beside its own."""
     workspace, logs = agent_home / "workspace", agent_home / "logs"
@@ -126,16 +187,16 @@ def _artifacts(
         else:
             directory.mkdir(parents=True)
             skipped.append(f"{directory.name}/{NOT_A_DIRECTORY}")
-    if mode == "separate":
+    if verifier_home is not None:
         shutil.rmtree(logs / "verifier", ignore_errors=True)
         found = verifier_home / "logs/verifier"
         if found.is_dir():
             tidy(found)
             shutil.move(found, logs / "verifier")
     (logs / "verifier").mkdir(exist_ok=True)
-    shutil.rmtree(request.workspace_dir, ignore_errors=True)
-    shutil.move(workspace, request.workspace_dir)
-    return CollectedArtifacts(request.workspace_dir, logs, tuple(skipped))
+    shutil.rmtree(workspace_dir, ignore_errors=True)
+    shutil.move(workspace, workspace_dir)
+    return CollectedArtifacts(workspace_dir, logs, tuple(skipped))
 
 
 def _unpack(file: IO[bytes] | None, directory: Path) -> list[str]:
@@ -153,7 +214,7 @@ def _chunks(file: IO[bytes]) -> Iterator[bytes]:
     yield from iter(lambda: file.read(_CHUNK), b"")
 
 
-def _result(directory: Path) -> BackendExecutionResult | None:
+def _result(directory: Path, request: BackendExecutionRequest) -> BackendExecutionResult | None:
     """Return the result of a request; None if there is none.
 
     Raises:
@@ -164,6 +225,8 @@ def _result(directory: Path) -> BackendExecutionResult | None:
         answer = (directory / "done").read_text(errors="replace").split()[1:]
         if answer[0] == "failed":
             reason = " ".join(answer[1:])
+            if reason == "user":
+                raise BackendError(f"user: {request.user!r} is not known in the image")
             raise BackendError(f"the command cannot be run; {_REASONS.get(reason, reason)}")
         _, code, timed, _, out_size, _, err_size, *_ = answer
         sizes = int(out_size), int(err_size)

@@ -19,33 +19,38 @@ from typing import IO, TYPE_CHECKING, Any
 
 from google.cloud import batch_v1
 
+from pytest_aecbench.backends import TrialOutcome
 from pytest_aecbench.backends.gcp import failures, job, scripts, staging
 from pytest_aecbench.backends.gcp.cloud import NotThere
+from pytest_aecbench.backends.gcp.logs import explained
 from pytest_aecbench.errors import AecBenchError, BackendError, BackendLost
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pytest_aecbench.backends import TrialOutcome, TrialRequest
+    from pytest_aecbench.backends import TrialRequest
     from pytest_aecbench.backends.gcp.cloud import Cloud
 
-__all__ = ["OBJECTS", "Outcome", "Plan", "Submission"]
+__all__ = ["OBJECTS", "REAP", "Outcome", "Plan", "Submission"]
 
 Outcome = tuple[str, "TrialOutcome | AecBenchError"]
+REAP = "'aec-bench reap --backend gcp' removes them after the run"
 OBJECTS = "aecbench"  # the directory of the bucket, in which each process has its own
 _AT_ONCE = 16  # uploads and downloads
 _SPOOL = 16 * 1024 * 1024
 _TASKS_PER_SEC = 1000  # a poll of a large job takes several pages, so there are fewer polls
-_TASK, _JOB = batch_v1.TaskStatus.State, batch_v1.JobStatus.State
-_JOB_ENDS = (_JOB.SUCCEEDED, _JOB.FAILED, _JOB.CANCELLED, _JOB.DELETION_IN_PROGRESS)
+_TASK = batch_v1.TaskStatus.State
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The parts that all jobs of a run share; ``home_of`` makes a directory for a trial's files."""
+    """The parts that all jobs of a run share.
+
+    ``home_of`` makes a directory for a trial's files; ``note`` keeps a line for the end of the run.
+    """
 
     cloud: Cloud
     options: Mapping[str, Any]
@@ -53,6 +58,12 @@ class Plan:
     labels: Mapping[str, str]
     parallelism: int | None
     home_of: Callable[[str], Path | None]
+    note: Callable[[str], object]
+
+    @staticmethod
+    def prefix(name: str) -> str:
+        """Return the directory of the bucket for a job's or a sandbox's files."""
+        return f"{OBJECTS}/{Owner.current().short}/{name}/"
 
 
 @dataclass(eq=False)
@@ -67,10 +78,11 @@ class _Job:
     counts: Mapping[str, int] = field(default_factory=dict)
     waits_for: str = ""
     is_over: bool = False
+    uid: str = ""  # by which Cloud Logging knows the job
 
     @property
     def prefix(self) -> str:
-        return f"{OBJECTS}/{Owner.current().short}/{self.job_id}/"
+        return Plan.prefix(self.job_id)
 
 
 class Submission:
@@ -81,7 +93,6 @@ class Submission:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._cancelled: set[str] = set()
-        self.notes: list[str] = []
         self.jobs = [
             _Job(kind, part)
             for kind, alike in job.kinds(requests).items()
@@ -173,7 +184,8 @@ class Submission:
             bucket.write(f"{one.prefix}run", BytesIO(scripts.outer(hide=hide).encode()))
             definition = job.define(
                 one.kind,
-                one.requests,
+                len(one.requests),
+                job.longest(one.requests),
                 remote_path=f"{bucket.name}/{one.prefix}",
                 options=plan.options,
                 parallelism=plan.parallelism,
@@ -199,9 +211,10 @@ class Submission:
         cloud, where = self._plan.cloud, f"gcp: job {one.job_id}"
         try:
             found = cloud.get_job(one.job_id)
+            one.uid = found.uid
             group = next(iter(found.status.task_groups.values()), None)
             one.counts = dict(group.counts) if group is not None else {}
-            is_over = found.status.state in _JOB_ENDS
+            is_over = found.status.state in job.ENDS
             one.waits_for = "" if is_over else failures.reason_to_wait(found)
             ended = sum(one.counts.get(state, 0) for state in ("SUCCEEDED", "FAILED"))
             if ended != one.ended_tasks or is_over:
@@ -210,14 +223,18 @@ class Submission:
                 yield from self._take(one, tasks, threads, is_over=is_over)
             if is_over:
                 error = failures.job_failure(found, where)
-                yield from self._give_up(one, error)
+                yield from self._give_up(one, error, found.status.status_events)
         except NotThere:
             yield from self._give_up(one, BackendLost(f"{where}: was deleted by someone else"))
 
-    def _give_up(self, one: _Job, error: BackendError) -> Iterator[Outcome]:
+    def _give_up(
+        self, one: _Job, error: BackendError, events: Iterable[batch_v1.StatusEvent] = ()
+    ) -> Iterator[Outcome]:
         for index, request in self._wanted(one).items():
             one.owed.pop(index, None)
-            yield request.trial_id, error
+            directory = request.workspace_dir.parent
+            told = explained(error, self._plan.cloud, directory, events=events, uid=one.uid)
+            yield request.trial_id, told
         self._end(one)
 
     def _take(
@@ -234,15 +251,10 @@ class Submission:
             request = wanted.get(index)
             if request is None or task.status.state not in (_TASK.SUCCEEDED, _TASK.FAILED):
                 continue
-            where = f"gcp: job {one.job_id}, task {index}"
-            if task.status.state == _TASK.FAILED:
-                if is_over or not self._is_retried(task):
-                    one.owed.pop(index, None)
-                    yield request.trial_id, failures.task_failure(task, where)
+            if task.status.state == _TASK.FAILED and not is_over and self._is_retried(task):
                 continue
             one.owed.pop(index, None)
-            notes = _notes(task)
-            future = threads.submit(partial(self._fetch, one, index, request, where, notes))
+            future = threads.submit(partial(self._fetch, one, index, request, task))
             fetched[future] = request
         for future in as_completed(fetched):
             yield fetched[future].trial_id, future.result()
@@ -254,9 +266,29 @@ class Submission:
         return code in job.INFRASTRUCTURE and failures.lost_machines(task) < most
 
     def _fetch(
-        self, one: _Job, index: int, request: TrialRequest, where: str, notes: tuple[str, ...]
+        self, one: _Job, index: int, request: TrialRequest, task: batch_v1.Task
     ) -> TrialOutcome | AecBenchError:
-        """Bring home what a task has left."""
+        """Bring home what a task has left, or its log if a result is missing."""
+        where = f"gcp: job {one.job_id}, task {index}"
+        outcome = (
+            failures.task_failure(task, where)
+            if task.status.state == _TASK.FAILED
+            else self._outcome(one, index, request, where)
+        )
+        if isinstance(outcome, TrialOutcome):
+            return replace(outcome, notes=_notes(task))
+        return explained(
+            outcome,
+            self._plan.cloud,
+            request.workspace_dir.parent,
+            where=(one.prefix, index),
+            events=task.status.status_events,
+            uid=one.uid,
+        )
+
+    def _outcome(
+        self, one: _Job, index: int, request: TrialRequest, where: str
+    ) -> TrialOutcome | AecBenchError:
         home = self._plan.home_of(request.trial_id)
         if home is None:
             return BackendError(f"{where}: was given up")
@@ -269,8 +301,7 @@ class Submission:
                 graded = None
                 if one.kind.verifier_image is not None:
                     graded = self._read(f"{one.prefix}verify-{index}.tar", verifiers)
-                outcome = staging.read_outcome(request, left, graded, home)
-            return replace(outcome, notes=notes)
+                return staging.read_outcome(request, left, graded, home)
         except BackendError as error:
             return type(error)(f"{where}: {error}")
         except AecBenchError as error:
@@ -299,10 +330,11 @@ class Submission:
         try:
             self._plan.cloud.delete_job(one.job_id)
             with suppress(NotThere):
-                bucket = self._plan.cloud.bucket
-                bucket.remove(bucket.names(one.prefix))
+                self._plan.cloud.bucket.clear(one.prefix)
         except AecBenchError as error:
-            self.notes.append(f"{error}; 'aec-bench reap --backend gcp' removes what is left")
+            self._plan.note(
+                f"{error}; job {one.job_id} and its files in the bucket may be left; {REAP}"
+            )
 
 
 def _notes(task: batch_v1.Task) -> tuple[str, ...]:

@@ -57,10 +57,13 @@ _Made = TypeVar("_Made")
 class Content:
     """Everything that can be asked of a ledger and of the files of its trials."""
 
-    def __init__(self, settings: Settings, *, holdout: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, *, holdout: bool = False, mounted: bool = False
+    ) -> None:
         self.settings = settings
         self.library = Library(settings.ledger_root)
         self._holdout = holdout
+        self._mounted = mounted
         self._scrubber = Scrubber(settings.secrets())
         self._started = os.urandom(4).hex()
         self._live: dict[str, UnderWay] = {}
@@ -210,7 +213,7 @@ class Content:
 
     def history(self) -> dict[str, Any]:
         """Return the page of means over time."""
-        sections = history(self.library, holdout=self._holdout)
+        sections = history(self.library, holdout=self._holdout, mounted=self._mounted)
         return {"html": render_served("History", sections)}
 
     def _page(self, shelf: Shelf, baseline: str | None) -> str:
@@ -237,7 +240,12 @@ class Content:
                 records = [self._clean(entry) for entry in records]
             problems = sorted(shelf.problems.values())
             source = report_source(
-                self.settings, (), problems=problems, holdout=self._holdout, is_served=True
+                self.settings,
+                (),
+                problems=problems,
+                holdout=self._holdout,
+                mounted=self._mounted,
+                is_served=True,
             )
             return Figures(replace(source, records=records))
 

@@ -33,7 +33,9 @@ class _Point(NamedTuple):
     rows: Sequence[BoardRow]
 
 
-def history(library: Library, *, holdout: bool = False) -> list[Section]:
+def history(
+    library: Library, *, holdout: bool = False, mounted: bool = False
+) -> list[Section]:
     """Return a section per dataset; trials without one cannot be compared over time."""
     points: dict[tuple[str, str, str], list[_Point]] = defaultdict(list)
     left_out = 0
@@ -47,7 +49,7 @@ def history(library: Library, *, holdout: bool = False) -> list[Section]:
                 key = (dataset.name, dataset.version, dataset.content_hash)
                 by_dataset[key].append(entry)
         for key, entries in by_dataset.items():
-            board = rank(counted_attempts(entries, holdout=holdout))
+            board = rank(counted_attempts(entries, holdout=holdout, mounted=mounted))
             points[key].append(_Point(one.name, one.started_at, board.rows))
     sections = [_section(number, key, found) for number, (key, found) in enumerate(points.items())]
     if not sections:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,24 @@ def test_a_device_is_written_to_and_not_replaced(aec_bench: Run) -> None:
     assert aec_bench("report", "html", "nightly", "-o", "null").code == 0
     assert Path("null").is_symlink()
     assert Path("/dev/null").is_char_device()
+
+
+def test_trials_that_saw_files_of_the_host_count_if_asked_for(
+    project: Path, aec_bench: Run
+) -> None:
+    for path in (project / "artefacts/ledger/nightly").glob("*.json"):
+        record = json.loads(path.read_bytes())
+        if record["agent"]["name"] == "codex":
+            record["environment"]["mounts"] = ["/data:/data:ro"]
+            path.write_text(json.dumps(record))
+    boards = {}
+    for more in ((), ("--mounted",)):
+        assert aec_bench("report", "html", "nightly", "-o", "r.html", *more).code == 0
+        page = (project / "r.html").read_bytes()
+        board = tables(page).found["leaderboard"][1:]
+        found = aec_bench("report", "leaderboard", "--experiment", "nightly", "--json", *more)
+        assert [row[0] for row in board] == [one["agent"] for one in found.json()["agents"]]
+        assert len(tables(page).found["trials"]) == 31
+        boards[more] = {row[0] for row in board}, b"not counted: 6 with --aec-mount" in page
+    assert boards[()][0] == boards["--mounted",][0] - {"codex"}
+    assert (boards[()][1], boards["--mounted",][1]) == (True, False)

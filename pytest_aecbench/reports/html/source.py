@@ -58,14 +58,15 @@ def _no_checks(digest: str) -> CheckSummary | None:
 class Source:
     """The records of some experiments, and what else is known of them.
 
-    ``holdout`` shows held-out tasks, which otherwise are only counted. ``scrub`` removes secrets
-    from JSON-like data. A source that ``is_served``
-    does not become a file.
+    ``holdout`` shows held-out tasks, which otherwise are only counted; ``mounted`` counts trials
+    whose sandboxes saw files of the host, which otherwise are only listed. ``scrub`` removes
+    secrets from JSON-like data. A source that ``is_served`` does not become a file.
     """
 
     records: Sequence[Recorded]
     include: str = "all"
     holdout: bool = False
+    mounted: bool = False
     is_served: bool = False
     problems: Sequence[str] = ()
     comparison: Comparison | None = None
@@ -103,7 +104,10 @@ class Figures:
     @cached_property
     def counted(self) -> Counted:
         """The attempts that the leaderboard counts."""
-        return counted_attempts(self.source.records, holdout=self.source.holdout)
+        source = self.source
+        return counted_attempts(
+            source.records, holdout=source.holdout, mounted=source.mounted
+        )
 
     @cached_property
     def board(self) -> Leaderboard:

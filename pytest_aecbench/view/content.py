@@ -57,9 +57,7 @@ _Made = TypeVar("_Made")
 class Content:
     """Everything that can be asked of a ledger and of the files of its trials."""
 
-    def __init__(
-        self, settings: Settings, *, holdout: bool = False, mounted: bool = False
-    ) -> None:
+    def __init__(self, settings: Settings, *, holdout: bool = False, mounted: bool = False) -> None:
         self.settings = settings
         self.library = Library(settings.ledger_root)
         self._holdout = holdout

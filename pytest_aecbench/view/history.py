@@ -33,9 +33,7 @@ class _Point(NamedTuple):
     rows: Sequence[BoardRow]
 
 
-def history(
-    library: Library, *, holdout: bool = False, mounted: bool = False
-) -> list[Section]:
+def history(library: Library, *, holdout: bool = False, mounted: bool = False) -> list[Section]:
     """Return a section per dataset; trials without one cannot be compared over time."""
     points: dict[tuple[str, str, str], list[_Point]] = defaultdict(list)
     left_out = 0

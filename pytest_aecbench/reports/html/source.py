@@ -105,9 +105,7 @@ class Figures:
     def counted(self) -> Counted:
         """The attempts that the leaderboard counts."""
         source = self.source
-        return counted_attempts(
-            source.records, holdout=source.holdout, mounted=source.mounted
-        )
+        return counted_attempts(source.records, holdout=source.holdout, mounted=source.mounted)
 
     @cached_property
     def board(self) -> Leaderboard:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.reports.html.blocks import Cell, Chart, Note, Row, Section, Table
-from pytest_aecbench.reports.html.charts import dots
+from pytest_aecbench.reports.html.charts import both, dots
 from pytest_aecbench.reports.leaderboard import counted_attempts, rank
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _section(number: int, key: tuple[str, str, str], points: Sequence[_Point]) -
         for point in latest[-_DRAWN:]
         if (means := {row.agent: row.summary.overall.mean for row in point.rows})
     ]
-    blocks: list[Block] = [Chart(f"history-{number}", title, dots(title, groups, agents))]
+    blocks: list[Block] = [Chart(f"history-{number}", title, *both(dots, title, groups, agents))]
     blocks.append(
         Table(
             f"history-{number}",

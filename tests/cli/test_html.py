@@ -45,7 +45,7 @@ def test_the_file_has_the_figures_of_the_other_commands(project: Path, aec_bench
         for one in board["agents"]
     ]
     compared = aec_bench("report", "compare", "before", "nightly", "--json").json()
-    assert [(row[0], row[4]) for row in found["compare"][1:]] == [
+    assert [(row[0], row[1]) for row in found["compare"][1:]] == [
         (one["after_agent"], f"{one['change']:+.2f}") for one in compared["agents"]
     ]
     saturated = aec_bench("report", "saturation", "--experiment", "nightly", "--json").json()

@@ -155,7 +155,9 @@ def _drawn(drawing: Svg) -> str:
 def asset(name: str) -> str:
     """Return one of the page's files, as it goes into the page."""
     text = (files(__package__) / "assets" / name).read_text("utf-8")
-    return re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)  # indents are for those who edit it
+    # Indents and comments on lines of their own are for those who edit it.
+    text = re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)
+    return re.sub(r"^/\*.*?\*/\n", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def _policy() -> str:

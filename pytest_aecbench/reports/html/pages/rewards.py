@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.html.blocks import Chart, Fold, Row, Section, Table
-from pytest_aecbench.reports.html.charts import histogram
+from pytest_aecbench.reports.html.charts import both, histogram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,12 +26,13 @@ def rewards(figures: Figures) -> Section:
     ]
     title = "Rewards of scored trials by agent"
     bounds = [f"{n / BINS:.2f} to {(n + 1) / BINS:.2f}" for n in range(BINS)]
+    used = [n for n in range(BINS) if any(bins[n] for _, bins, _, _ in rows)]
     table = Table(
         "rewards",
         "Scored trials by reward",
-        ("agent", "exactly 0", *bounds, "exactly 1"),
+        ("agent", "exactly 0", *(bounds[n] for n in used), "exactly 1"),
         [
-            Row([agent, f"{zeros}", *(f"{count or ''}" for count in bins), f"{ones}"])
+            Row([agent, f"{zeros}", *(f"{bins[n] or ''}" for n in used), f"{ones}"])
             for agent, bins, zeros, ones in rows
         ],
     )
@@ -39,7 +40,7 @@ def rewards(figures: Figures) -> Section:
         "rewards",
         "Rewards",
         [
-            Chart("rewards", title, histogram(title, rows)),
+            Chart("rewards", title, *both(histogram, title, rows)),
             Fold("Table of rewards", [table]),
         ],
         "Exact zeros and exact ones stand apart from the bins between them.",

@@ -21,6 +21,7 @@ from pytest_aecbench.ledger.record import AgentOutcome, Failure, TrialRecord
 from pytest_aecbench.reports.columns import PAIRED, TABLE, cells
 from pytest_aecbench.reports.comparison import compare
 from pytest_aecbench.reports.gates import Verdict
+from pytest_aecbench.reports.html.charts import ends_of, shape
 from pytest_aecbench.reports.html.columns import packed, why
 from pytest_aecbench.reports.html.details import by_worth
 from pytest_aecbench.reports.html.page import asset, render
@@ -347,6 +348,18 @@ def test_exact_zeros_and_ones_are_apart_from_the_bins() -> None:
     bins, zeros, ones = spread([0, 0, 1, 0.01, 0.5, 0.999])
     assert (zeros, ones) == (2, 1)
     assert [n for n, count in enumerate(bins) if count] == [0, 10, 20]
+
+
+def test_sixty_four_agents_have_marks_of_their_own() -> None:
+    assert len({shape(series, 0, 0) for series in range(64)}) == 64
+    assert shape(64, 0, 0) == shape(0, 0, 0)
+
+
+def test_names_that_differ_at_their_ends_stay_different() -> None:
+    found = {ends_of(f"an-agent-with-many-parameters-{n}", 20) for n in range(20)}
+    assert {len(name) for name in found} == {20}
+    assert len(found) == 20
+    assert ends_of("short", 20) == "short"
 
 
 def test_lanes_hold_one_attempt_at_a_time() -> None:

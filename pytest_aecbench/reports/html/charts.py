@@ -30,10 +30,11 @@ __all__ = [
     "scatter",
     "slopes",
     "strips",
+    "trend",
 ]
 
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
-SERIES = 8  # colours of the style sheet; shapes and colours repeat after them
+SERIES = 8  # colours of the style sheet; after them, they repeat with other shapes
 _SMALL = 310.0
 _P = ParamSpec("_P")
 # Widths of characters in shares of a common one, so that legends need no more room than they take.
@@ -112,7 +113,8 @@ def shape(series: int, x: float, y: float) -> Svg:
         "M{x} {y}m-5 -2.5h10v5h-10z",
         "M{x} {y}m-2.5 -5h5v10h-5z",
     )
-    path = forms[series % len(forms)].format(x=number(x), y=number(y))
+    # Where colours repeat, shapes are other ones than before.
+    path = forms[(series + series // SERIES) % len(forms)].format(x=number(x), y=number(y))
     return element("path", d=path, class_=kind)
 
 
@@ -376,10 +378,57 @@ def curves(
         "pass@k": [at[-1] for _, _, at, _ in lines if at],
         "pass^k": [hat[-1] for _, _, _, hat in lines if hat],
     }
-    for label, values in ends.items():
-        if values:
-            parts.append(text(right + 12, y(max(values)) + 4, label, kind="label"))
+    places = [y(max(values)) for values in ends.values() if values]
+    if len(places) == 2 and (close := 14 - (places[1] - places[0])) > 0:
+        places = [places[0] - close / 2, places[1] + close / 2]
+    for label, place in zip(ends, places, strict=False):
+        parts.append(text(right + 12, place + 4, label, kind="label"))
     return drawing(layout.width, height, title, parts)
+
+
+def trend(
+    layout: Layout,
+    title: str,
+    points: Sequence[tuple[str, Sequence[Interval | None]]],
+    names: Sequence[str],
+) -> Svg:
+    """Return a line per series over points in time, which have labels, and an interval at each."""
+    legend, top = _legend(layout, names, 18)
+    left, right, bottom = 38.0, layout.width - 16, top + 220
+    step = (right - left - 28) / max(len(points) - 1, 1)
+    # Marks of the same point stand side by side, so that their intervals can be told apart.
+    gap = min(7.0, 0.6 * step / max(len(names), 1))
+
+    def x(index: int, series: int) -> float:
+        return left + 14 + index * step + gap * (series - (len(names) - 1) / 2)
+
+    def y(value: float) -> float:
+        return bottom - value * (bottom - top - 8)
+
+    parts = [*legend]
+    for tick in _TICKS:
+        parts.append(element("line", x1=left, x2=right, y1=y(tick), y2=y(tick), class_="grid"))
+        parts.append(text(left - 8, y(tick) + 4, f"{tick:g}", kind="tick", anchor="end"))
+    every = math.ceil(max(map(_wide, (label for label, _ in points)), default=0) / (step or 1))
+    for index in range(0, len(points), max(every, 1)):
+        at = left + 14 + index * step
+        parts.append(text(at, bottom + 16, points[index][0], kind="tick", anchor="middle"))
+    for series, name in enumerate(names):
+        known = [(n, means[series]) for n, (_, means) in enumerate(points)]
+        drawn = [(x(n, series), mean) for n, mean in known if mean is not None]
+        line = " ".join(f"{number(at)},{number(y(mean.mean))}" for at, mean in drawn)
+        parts.append(element("polyline", points=line, class_=f"curve c{series % SERIES}"))
+        for at, mean in drawn:
+            ends = {"x1": at, "x2": at, "y1": y(mean.low), "y2": y(mean.high)}
+            parts += [
+                element("line", class_=f"whisker c{series % SERIES}", **ends),
+                element(
+                    "g",
+                    element("title", f"{name}: {mean.mean:.2f}"),
+                    shape(series, at, y(mean.mean)),
+                ),
+            ]
+    return drawing(layout.width, bottom + 26, title, parts)
 
 
 def slopes(title: str, names: tuple[str, str], lines: Iterable[tuple[str, float, float]]) -> Svg:

@@ -46,8 +46,10 @@ def reliability(figures: Figures) -> Section:
             if one is not None
         ]
         blocks.append(Chart("reliability", title, *both(curves, title, lines, most)))
-    else:
+    elif known:
         blocks.append(Note("No agent has repetitions: --aec-repetitions=3 would show reliability."))
+    else:
+        blocks.append(Note("No trial has a score."))
     blocks.append(
         Table(
             "reliability",

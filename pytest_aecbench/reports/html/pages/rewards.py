@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.html.blocks import Chart, Fold, Row, Section, Table
+from pytest_aecbench.reports.html.blocks import Chart, Fold, Note, Row, Section, Table
 from pytest_aecbench.reports.html.charts import both, histogram
 
 if TYPE_CHECKING:
@@ -36,13 +36,12 @@ def rewards(figures: Figures) -> Section:
             for agent, bins, zeros, ones in rows
         ],
     )
+    has_scores = any(zeros or ones or any(bins) for _, bins, zeros, ones in rows)
+    plot = Chart("rewards", title, *both(histogram, title, rows))
     return Section(
         "rewards",
         "Rewards",
-        [
-            Chart("rewards", title, *both(histogram, title, rows)),
-            Fold("Table of rewards", [table]),
-        ],
+        [plot if has_scores else Note("No trial has a score."), Fold("Table of rewards", [table])],
         "Exact zeros and exact ones stand apart from the bins between them.",
     )
 

@@ -79,7 +79,7 @@ def columns(figures: Figures) -> dict[str, Any]:
         for name in ("task", "domain", "difficulty", "outcome", "status", "backend", "cause")
     }
     names |= {name: _Names() for name in ("why", "experiment", "digest", "image", "run", "version")}
-    names["agent"] = _Names(figures.agents)
+    names["agent"] = _Names(figures.names)
     with_results = figures.source.has_results
     found: list[dict[str, Any]] = []
     for record in figures.attempts:

@@ -669,7 +669,7 @@
 
   /** Show these attempts. */
   async function take(found) {
-    data = found; tasksData = null; before = null;
+    data = found; tasksData = null;
     ids = Uint8Array.from(atob(data.ids), (char) => char.charCodeAt(0));
     rows = [...Array(data.n).keys()];
     // A column that says the same of every trial says nothing.
@@ -677,6 +677,10 @@
     COLUMNS = ALL_COLUMNS.filter(([name]) => !(name in dull) || byName(name)?.some((found) => found !== dull[name]));
     $("trials-app").replaceChildren();
     table = data.n ? new Trials($("trials-app")) : null;
+    await renew();
+  }
+  async function renew() {
+    before = null;
     linkMatrix();
     addTools($("report"));
     if (table || live) await route();
@@ -696,6 +700,6 @@
     await take(await unpack("columns"));
     html.setAttribute("data-ready", "");
   }
-  if (live) live.begin({ el, begin, start, take, single, titled, facts, simpleTable, trajectory, tag, duration, size, say, save, addTools, parameters, table: () => table });
+  if (live) live.begin({ el, begin, start, take, renew, single, titled, facts, simpleTable, trajectory, tag, duration, size, say, save, addTools, parameters, table: () => table });
   else start();
 })();

@@ -67,8 +67,8 @@
     return "#" + Object.entries(merged).filter(([, value]) => value !== "" && value !== null && value !== undefined)
       .map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
   }
-  const only = (...names) => Object.fromEntries(Object.entries(parameters()).filter(([key]) => names.includes(key)));
-  const filters = () => only(...CHOICES, "task", "final", "sort");
+  const KEPT = [...CHOICES, "task", "final", "sort"];
+  const filters = () => Object.fromEntries(Object.entries(parameters()).filter(([key]) => KEPT.includes(key)));
   const back = () => Object.keys(filters()).length ? fragment({}, filters()) : "#trials";
   const go = (changes, base) => { location.hash = fragment(changes, base); };
 
@@ -135,7 +135,8 @@
     return [...found].sort((a, b) => {
       const x = keys[a], y = keys[b];
       if (x === y) return a - b;
-      if (x === null) return 1;  // unknown is last
+      /* unknown is last */
+      if (x === null) return 1;
       if (y === null) return -1;
       return sign * (x < y ? -1 : 1);
     });
@@ -366,8 +367,8 @@
       .filter(([, name]) => value(row, name) !== null).map(([word, name]) => `${number(value(row, name))} ${word}`).join(", ");
     panel.append(facts([
       ["agent", value(row, "agent")], ["repetition", `${value(row, "repetition")}, attempt ${value(row, "attempt")}${byName("final")[row] ? "" : " (not the one that counts)"}`],
-      ["status", status], ["turns", value(row, "turns") === null ? "" : String(value(row, "turns"))],
-      ["tokens", usage], ["cost", value(row, "usd") === null ? "" : `${shownValue(row, "usd")} USD`],
+      ["status", status], ["turns", value(row, "turns")],
+      ["tokens", usage], ["cost", shownValue(row, "usd") && `${shownValue(row, "usd")} USD`],
       ["started", new Date(value(row, "started") * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC"],
       ["time", shownValue(row, "seconds")], ["backend", `${value(row, "backend")}${value(row, "image") ? `, ${value(row, "image")}` : ""}`],
       ["experiment", value(row, "experiment")], ["trial", copyable(id)],
@@ -584,7 +585,7 @@
     setTimeout(() => URL.revokeObjectURL(url), 10000);
   }
   function csvCell(text) {
-    // A spreadsheet must not take foreign text for a formula.
+    /* A spreadsheet must not take foreign text for a formula. */
     const safe = /^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.,]+( to [+-]?[\d.]+)?$/.test(text) ? `'${text}` : text;
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   }
@@ -672,7 +673,7 @@
     data = found; tasksData = null;
     ids = Uint8Array.from(atob(data.ids), (char) => char.charCodeAt(0));
     rows = [...Array(data.n).keys()];
-    // A column that says the same of every trial says nothing.
+    /* A column that says the same of every trial says nothing. */
     const dull = { attempt: 1, warnings: 0, usd: null, tokens_out: null, turns: null };
     COLUMNS = ALL_COLUMNS.filter(([name]) => !(name in dull) || byName(name)?.some((found) => found !== dull[name]));
     $("trials-app").replaceChildren();

@@ -21,7 +21,7 @@ from pytest_aecbench.ledger.record import AgentOutcome, Failure, TrialRecord
 from pytest_aecbench.reports.columns import PAIRED, TABLE, cells
 from pytest_aecbench.reports.comparison import compare
 from pytest_aecbench.reports.gates import Verdict
-from pytest_aecbench.reports.html.charts import ends_of, shape
+from pytest_aecbench.reports.html.charts import WIDE, ends_of, shape, trend
 from pytest_aecbench.reports.html.columns import packed, why
 from pytest_aecbench.reports.html.details import by_worth
 from pytest_aecbench.reports.html.page import asset, render
@@ -30,7 +30,7 @@ from pytest_aecbench.reports.html.pages.rewards import spread
 from pytest_aecbench.reports.html.source import Evidence, Figures, Source
 from pytest_aecbench.reports.html.svg import element
 from pytest_aecbench.reports.html.texts import shown, shown_in
-from pytest_aecbench.reports.html.timeline import Clock, lanes, spans
+from pytest_aecbench.reports.html.timeline import PHASES, Attempts, Clock, lanes, spans, usage
 from pytest_aecbench.reports.leaderboard import leaderboard
 from pytest_aecbench.reports.rankings import board_cells
 from pytest_aecbench.reports.results import TrialResult
@@ -364,6 +364,25 @@ def test_names_that_differ_at_their_ends_stay_different() -> None:
 
 def test_lanes_hold_one_attempt_at_a_time() -> None:
     assert lanes([(0, 10), (1, 5), (5, 9), (9, 12), (10, 11)]) == [0, 1, 1, 1, 0]
+
+
+def test_attempts_at_once_are_stacked_by_phase() -> None:
+    attempts = Attempts([record.timing for record in RECORDS])
+    drawn = usage(WIDE, "at once", attempts)
+    assert "8 at once" in drawn
+    phases = re.findall(r"phase p-(\w+)", drawn)
+    assert phases == [phase for phase in reversed(PHASES) if phase in attempts.bars]
+    tops = [min(map(float, re.findall(r"V([\d.]+)", path))) for path in drawn.split("<path")[1:]]
+    assert tops == sorted(tops)  # what is drawn later does not hide what it stands on
+    assert len(tops) > 4
+
+
+def test_a_line_of_history_goes_through_each_point_that_is_known() -> None:
+    of = Figures(Source(RECORDS)).board.rows[0].summary.overall.mean
+    drawn = trend(WIDE, "history", [("04-12", [of, None]), ("04-19", [of, of])], ["a", "b"])
+    lines = re.findall(r'<polyline points="([^"]*)"', drawn)
+    assert [len(line.split()) for line in lines] == [2, 1]
+    assert ("04-12" in drawn, "04-19" in drawn) == (True, True)
 
 
 def test_times_without_an_attempt_are_left_out() -> None:

@@ -139,12 +139,12 @@ class Attempts:
         self.is_binned = len(ordered) > _MAX_BARS
         lane_of = lanes(self.ends)
         self.lanes = min(max(lane_of, default=0) + 1, _MAX_LANES)
+        # Also those in lanes that are not drawn.
         self.bars: _Bars = defaultdict(list)
         for timing, lane in zip(ordered, lane_of, strict=True):
-            if lane < _MAX_LANES:
-                for span in spans(timing):
-                    bar = (self.clock(span.start), self.clock(span.end), lane)
-                    self.bars[span.phase].append(bar)
+            for span in spans(timing):
+                bar = (self.clock(span.start), self.clock(span.end), lane)
+                self.bars[span.phase].append(bar)
 
 
 def timeline(layout: Layout, title: str, attempts: Attempts) -> Svg:
@@ -152,10 +152,13 @@ def timeline(layout: Layout, title: str, attempts: Attempts) -> Svg:
     total_sec = attempts.clock.total_sec
     height = max(3.0, min(18.0, 320.0 / attempts.lanes))
     scale = _scale(layout, total_sec)
-    bars: Mapping[str, list[tuple[float, float, int]]] = attempts.bars
+    parts, top = _legend(layout, [phase for phase in PHASES if phase in attempts.bars])
+    bars: Mapping[str, list[tuple[float, float, int]]] = {
+        phase: [bar for bar in found if bar[2] < attempts.lanes]
+        for phase, found in attempts.bars.items()
+    }
     if attempts.is_binned:
         bars = _binned(bars, total_sec, attempts.lanes, _columns(layout))
-    parts, top = _legend(layout, [phase for phase in PHASES if phase in bars])
     for phase in PHASES:
         path = "".join(
             f"M{number(_LEFT + start * scale)} {number(top + lane * height)}"
@@ -237,36 +240,47 @@ def _time_axis(layout: Layout, bottom: float, total_sec: float) -> list[Svg]:
 
 
 def usage(layout: Layout, title: str, attempts: Attempts) -> Svg:
-    """Return how many attempts were under way over time."""
-    clock = attempts.clock
-    columns, scale = _columns(layout), _scale(layout, clock.total_sec)
-    column = clock.total_sec / columns or 1.0
+    """Return how many attempts were under way over time, by phase, one above the other."""
+    total_sec = attempts.clock.total_sec
+    columns, scale = _columns(layout), _scale(layout, total_sec)
+    column = total_sec / columns or 1.0
+    tops: list[tuple[str, list[float]]] = []
+    below = [0.0] * columns
+    for phase in PHASES:
+        if phase in attempts.bars:
+            levels = _levels(attempts.bars[phase], column, columns)
+            below = [one + other for one, other in zip(below, levels, strict=True)]
+            tops.append((phase, below))
+    most = max(map(round, below), default=1) or 1
+    top, bottom, right = 22.0, 94.0, layout.width - _RIGHT
+    parts = [element("line", x1=_LEFT, x2=right, y1=top, y2=top, class_="grid")]
+    # The highest is drawn first, and what is below it over it.
+    for phase, heights in reversed(tops):
+        path = [f"M{number(_LEFT)} {number(bottom)}"]
+        before = -1.0
+        for index, height in enumerate(heights):
+            if abs(height - before) > most / 100:
+                y = bottom - (bottom - top) * min(height, most) / most
+                path.append(f"H{number(_LEFT + index * column * scale)}V{number(y)}")
+                before = height
+        path.append(f"H{number(right)}V{number(bottom)}z")
+        parts.append(element("path", d="".join(path), class_=f"phase p-{phase}"))
+    parts.append(text(_LEFT, top - 8, f"{most} at once", kind="label"))
+    parts += _time_axis(layout, bottom, total_sec)
+    return drawing(layout.width, bottom + 26, title, parts)
+
+
+def _levels(bars: Sequence[tuple[float, float, int]], column: float, columns: int) -> list[float]:
+    """Return how many bars there are in each column."""
     changes = [0.0] * (columns + 1)
-    for begun, ended in attempts.ends:
-        _add(changes, clock(begun) / column, 1.0)
-        _add(changes, clock(ended) / column, -1.0)
-    counts, level = [], 0.0
+    for start, end, _ in bars:
+        _add(changes, start / column, 1.0)
+        _add(changes, end / column, -1.0)
+    found, level = [], 0.0
     for change in changes[:columns]:
         level += change
-        counts.append(max(level, 0.0))
-    most = max((round(count) for count in counts), default=1) or 1
-    top, bottom = 12.0, 84.0
-    path = [f"M{number(_LEFT)} {number(bottom)}"]
-    before = -1.0
-    for index, count in enumerate(counts):
-        if abs(count - before) > most / 200:
-            y = bottom - (bottom - top) * min(count, most) / most
-            path.append(f"H{number(_LEFT + index * column * scale)}V{number(y)}")
-            before = count
-    right = layout.width - _RIGHT
-    path.append(f"H{number(right)}V{number(bottom)}z")
-    parts = [
-        element("line", x1=_LEFT, x2=right, y1=top, y2=top, class_="grid"),
-        element("path", d="".join(path), class_="usage"),
-        text(_LEFT + 4, top + 12, f"{most} at once", kind="label"),
-        *_time_axis(layout, bottom, clock.total_sec),
-    ]
-    return drawing(layout.width, bottom + 26, title, parts)
+        found.append(max(level, 0.0))
+    return found
 
 
 def _ends(timing: Timing | EntryTiming) -> tuple[float, float]:

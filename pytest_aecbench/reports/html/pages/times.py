@@ -26,10 +26,10 @@ def times(figures: Figures) -> Section:
         title = "Attempts over time, by phase"
         attempts = Attempts(timings)
         blocks.append(Chart("timeline", title, *both(timeline, title, attempts)))
-        title = "Attempts at once"
+        title = "Attempts at once, by phase"
         blocks.append(Chart("usage", title, *both(usage, title, attempts)))
         if attempts.is_binned:
-            blocks.append(Note("Each column shows the phase that took most of it."))
+            blocks.append(Note("Each column of a lane shows the phase that took most of it."))
         if gaps_sec := attempts.clock.gaps_sec:
             gaps = counted(len(gaps_sec), "time")
             idle = duration_text(math.fsum(gaps_sec))

@@ -87,6 +87,7 @@ def test_a_torn_record_is_told_and_the_rest_is_there(project: Path, aec_bench: R
         (("nightly", "--max-size", "big"), "--max-size: 'big' is not a size"),
         (("nightly", "--baseline", "nightly"), "--baseline: 'nightly' is compared with itself"),
         (("nightly", "-o", "jobs"), "jobs: cannot be written"),
+        (("nightly", "-o", "/dev/full"), "/dev/full: cannot be written, No space left on device"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

@@ -567,7 +567,8 @@
     for (const link of every("nav a[href^='#']")) {
       const isNow = link.hash === `#${name}`, was = link.ariaCurrent;
       link.ariaCurrent = isNow ? "true" : null;
-      if (isNow && !was) link.closest("ul").scrollLeft = link.offsetLeft - 40;
+      const list = link.closest("ul"), x = link.offsetLeft - list.scrollLeft;
+      if (isNow && !was && (x < 0 || x + link.offsetWidth > list.clientWidth)) list.scrollLeft += x - 40;
     }
   }
   /** Mark the page that is being read. */

@@ -350,6 +350,24 @@ def test_exact_zeros_and_ones_are_apart_from_the_bins() -> None:
     assert [n for n, count in enumerate(bins) if count] == [0, 10, 20]
 
 
+def test_without_trials_a_page_says_so_and_has_no_empty_sections() -> None:
+    hidden = record(visibility="holdout")
+    text = render(Source([hidden])).text
+    assert list(tables(text).sections) == ["overview", "trials"]
+    assert "No trials." in text.decode()
+    assert "counted, not shown" in text.decode()
+
+
+def test_without_scores_no_plot_is_empty() -> None:
+    broken = [
+        record(evaluation=failed(Failure(cause="launch", type="X", message="m")), minute=minute)
+        for minute in range(2)
+    ]
+    text = render(Source(broken)).text.decode()
+    assert text.count("No trial has a score.") == 2
+    assert 'data-name="rewards"><div class="scroll wide"' not in text
+
+
 def test_sixty_four_agents_have_marks_of_their_own() -> None:
     assert len({shape(series, 0, 0) for series in range(64)}) == 64
     assert shape(64, 0, 0) == shape(0, 0, 0)

@@ -102,7 +102,9 @@ def render_figures(figures: Figures) -> str:
 
 
 def _sections(figures: Figures) -> list[Section]:
-    found = (page(figures) for page in _PAGES)
+    # Without a trial there is nothing to show besides how many are held out or not run.
+    pages = _PAGES if figures.attempts else _PAGES[:1]
+    found = (page(figures) for page in pages)
     return [section for section in found if section is not None]
 
 

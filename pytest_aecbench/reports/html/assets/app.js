@@ -452,7 +452,7 @@
     const apply = () => { for (const roles of [".reasoning", ".e-tool_call", ".e-tool_result", ".e-system"]) for (const one of list.querySelectorAll(roles)) one.hidden = hidden.has(roles); };
     const bad = turns.find((one) => one.entries.some(hasFailed));
     if (bad && isFirst) switches.append(el("a", { href: fragment({ turn: bad.turn }) }, `first failed command: turn ${bad.turn}`));
-    switches.append(el("span", { class: "meta" }, `${number(turns.filter((one) => one.turn).length)} turns`));
+    switches.append(el("span", { class: "meta" }, `turns: ${number(turns.filter((one) => one.turn).length)}`));
     const at = target ? turns.findIndex((one) => one.turn === target) : -1;
     draw(Math.max(TURNS, at + 10));
     more.addEventListener("click", apply);

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["NIGHTLY", "REQUIRED", "Costs", "at_night"]
+__all__ = ["NIGHTLY", "REQUIRED", "Costs", "at_night", "patience"]
 
 NIGHTLY = os.environ.get("AEC_NIGHTLY") == "1"
 REQUIRED = os.environ.get("AEC_REQUIRE") == "all"

@@ -15,7 +15,7 @@ from pytest_aecbench.cli.console import (
     print_problem,
     project_settings,
 )
-from pytest_aecbench.cli.report import Holdout  # noqa: TC001  (typer reads it)
+from pytest_aecbench.cli.report import Holdout, Mounted  # noqa: TC001  (typer reads them)
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def html(
         str, typer.Option(help="Leave out details of trials above this size.")
     ] = "15MB",
     holdout: Holdout = False,
+    mounted: Mounted = False,
     as_json: AsJson = False,
 ) -> None:
     """Write experiments as one HTML file that opens in any browser, without a network.
@@ -74,6 +75,7 @@ def html(
         records,
         include=include,
         holdout=holdout,
+        mounted=mounted,
         problems=problems,
         comparison=comparison,
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.reports.leaderboard import Leaderboard, Row
     from pytest_aecbench.reports.summary import Group
 
-__all__ = ["ExperimentName", "Holdout", "app", "records_of"]
+__all__ = ["ExperimentName", "Holdout", "Mounted", "app", "records_of"]
 
 app = typer.Typer(help="Summaries, rankings and comparisons of results.", no_args_is_help=True)
 
@@ -30,6 +30,9 @@ app = typer.Typer(help="Summaries, rankings and comparisons of results.", no_arg
 _WIDE = 120
 
 Holdout = Annotated[bool, typer.Option("--holdout", help="Include held-out tasks.")]
+Mounted = Annotated[
+    bool, typer.Option("--mounted", help="Also count trials that ran with --aec-mount.")
+]
 ExperimentName = Annotated[str, typer.Argument(help="An experiment's id, or 'latest'.")]
 
 
@@ -96,9 +99,7 @@ def rank_agents(
         ),
     ] = None,
     holdout: Holdout = False,
-    mounted: Annotated[
-        bool, typer.Option("--mounted", help="Also count trials that ran with --aec-mount.")
-    ] = False,
+    mounted: Mounted = False,
     output_format: Annotated[
         str, typer.Option("--format", help="table, markdown, json or csv.")
     ] = "table",

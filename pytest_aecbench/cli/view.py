@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pytest_aecbench.cli.console import AsJson, print_json, print_problem, project_settings
-from pytest_aecbench.cli.report import Holdout  # noqa: TC001  (typer reads it)
+from pytest_aecbench.cli.report import Holdout, Mounted  # noqa: TC001  (typer reads them)
 from pytest_aecbench.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def view(
         typer.Option(metavar="NAME", help="Answer to this host name too; may be repeated."),
     ] = None,
     holdout: Holdout = False,
+    mounted: Mounted = False,
     as_json: AsJson = False,
 ) -> None:
     """Show results in a browser, live while a run goes on; Ctrl-C ends it.
@@ -66,7 +67,8 @@ def view(
             time.sleep(_HANDOVER_SEC)
         return
     allowed = allow_host or []
-    with viewer(settings, host=host, port=port, allowed=allowed, holdout=holdout) as made:
+    counts = {"holdout": holdout, "mounted": mounted}
+    with viewer(settings, host=host, port=port, allowed=allowed, **counts) as made:
         if allowed:
             print_problem(
                 f"--host: {host}; everyone who reaches it and has the token can read all records "

@@ -48,5 +48,7 @@ def _write(config: pytest.Config, results: Results) -> str:
         comparison=state.comparison,
         verdict=state.verdict,
         not_run=results.not_run,
+        # The run was asked for with these files, and its summary counts its trials.
+        mounted=bool(settings.mounts),
     )
     return write_page(Path(settings.root, settings.html), render(source))

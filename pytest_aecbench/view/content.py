@@ -10,7 +10,6 @@ import io
 import json
 import os
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_aecbench.host.below import Slice
-    from pytest_aecbench.ledger.entry import Entry
+    from pytest_aecbench.ledger.entry import Entry, Recorded
     from pytest_aecbench.ledger.record import TrialRecord
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.settings.model import Settings
@@ -57,10 +56,11 @@ _Made = TypeVar("_Made")
 class Content:
     """Everything that can be asked of a ledger and of the files of its trials."""
 
-    def __init__(self, settings: Settings, *, holdout: bool = False) -> None:
+    def __init__(self, settings: Settings, *, holdout: bool = False, mounted: bool = False) -> None:
         self.settings = settings
         self.library = Library(settings.ledger_root)
         self._holdout = holdout
+        self._mounted = mounted
         self._scrubber = Scrubber(settings.secrets())
         self._started = os.urandom(4).hex()
         self._live: dict[str, UnderWay] = {}
@@ -93,24 +93,25 @@ class Content:
         """Return the sections of an experiment's page as HTML, and what they hold for."""
         shelf = self.library.shelf(experiment_id)
         with shelf.lock:
-            began = time.monotonic()
-            html = _kept(shelf, ("page", baseline), lambda: self._page(shelf, baseline))
-            seconds = time.monotonic() - began
-            return {"html": html, "mark": self._mark(shelf), "seconds": round(seconds, 3)}
+            figures, mark, kept = self._figures(shelf), self._mark(shelf), shelf.kept
+        # Rows and news do not wait for figures, which may take seconds.
+        with shelf.drawing:
+            html = _kept(kept, ("page", baseline), lambda: self._page(figures, baseline))
+        return {"html": html, "mark": mark}
 
     def columns(self, experiment_id: str) -> dict[str, Any]:
         """Return all attempts of an experiment, a list per column."""
         shelf = self.library.shelf(experiment_id)
         with shelf.lock:
             make = lambda: self._scrubber.json(columns(self._figures(shelf)))  # noqa: E731
-            return {**_kept(shelf, "columns", make), "mark": self._mark(shelf)}
+            return {**_kept(shelf.kept, "columns", make), "mark": self._mark(shelf)}
 
     def tasks(self, experiment_id: str) -> Any:
         """Return what the pages of an experiment's tasks show."""
         shelf = self.library.shelf(experiment_id)
         with shelf.lock:
             make = lambda: shown_in(self._scrubber.json(task_pages(self._figures(shelf))))  # noqa: E731
-            return _kept(shelf, "tasks", make)
+            return _kept(shelf.kept, "tasks", make)
 
     def changes(self, experiment_id: str) -> dict[str, Any]:
         """Return the mark and the number of attempts now, and what is under way."""
@@ -119,8 +120,8 @@ class Content:
         with shelf.lock:
             under_way = [one for one in attempts if one["trial"] not in shelf.entries]
             entries = shelf.entries.values()
-            n = _kept(shelf, "n", lambda: sum(map(self._is_shown, entries)))
-            done = _kept(shelf, "done", lambda: trials_done(entries))
+            n = _kept(shelf.kept, "n", lambda: sum(map(self._is_shown, entries)))
+            done = _kept(shelf.kept, "done", lambda: trials_done(entries))
             mark, problems = self._mark(shelf), len(shelf.problems)
         runs = runs_of(self.settings.jobs_root, experiment_id, done, under_way)
         return {
@@ -210,22 +211,20 @@ class Content:
 
     def history(self) -> dict[str, Any]:
         """Return the page of means over time."""
-        sections = history(self.library, holdout=self._holdout)
+        sections = history(self.library, holdout=self._holdout, mounted=self._mounted)
         return {"html": render_served("History", sections)}
 
-    def _page(self, shelf: Shelf, baseline: str | None) -> str:
-        figures = self._figures(shelf)
+    def _page(self, figures: Figures, baseline: str | None) -> str:
         if baseline is not None:
-            source = replace(figures.source, comparison=self._comparison(shelf, baseline))
-            figures = Figures(source)
+            comparison = self._comparison(figures.source.records, baseline)
+            figures = Figures(replace(figures.source, comparison=comparison))
         return render_figures(figures)
 
-    def _comparison(self, shelf: Shelf, baseline: str) -> Comparison:
+    def _comparison(self, after: Sequence[Recorded], baseline: str) -> Comparison:
         from pytest_aecbench.reports.comparison import compare
         from pytest_aecbench.reports.results import TrialResult
 
         before = list(self.library.shelf(baseline).entries.values())
-        after = list(shelf.entries.values())
         names = (baseline, after[0].experiment_id if after else "")
         sides = ([TrialResult.from_record(one) for one in side] for side in (before, after))
         return compare(*sides, names=names, holdout=self._holdout)
@@ -237,11 +236,16 @@ class Content:
                 records = [self._clean(entry) for entry in records]
             problems = sorted(shelf.problems.values())
             source = report_source(
-                self.settings, (), problems=problems, holdout=self._holdout, is_served=True
+                self.settings,
+                (),
+                problems=problems,
+                holdout=self._holdout,
+                mounted=self._mounted,
+                is_served=True,
             )
             return Figures(replace(source, records=records))
 
-        return _kept(shelf, "figures", make)
+        return _kept(shelf.kept, "figures", make)
 
     def _clean(self, entry: Entry) -> Entry:
         """Return the entry without secrets, as a record has them removed when it is kept."""
@@ -272,9 +276,9 @@ class Content:
             return self._live[experiment_id].attempts()
 
 
-def _kept(shelf: Shelf, key: object, make: Callable[[], _Made]) -> _Made:
-    """Return what was made from the shelf's entries, or make it."""
-    if key not in shelf.kept:
-        shelf.kept[key] = make()
-    found: _Made = shelf.kept[key]
+def _kept(kept: dict[Any, Any], key: object, make: Callable[[], _Made]) -> _Made:
+    """Return what was made from a shelf's entries, or make it."""
+    if key not in kept:
+        kept[key] = make()
+    found: _Made = kept[key]
     return found

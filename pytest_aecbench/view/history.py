@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_aecbench.reports.html.blocks import Cell, Chart, Note, Row, Section, Table
-from pytest_aecbench.reports.html.charts import dots
+from pytest_aecbench.reports.html.charts import both, trend
 from pytest_aecbench.reports.leaderboard import counted_attempts, rank
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["history"]
 
 # The latest experiments of a dataset that are shown.
 _LISTED = 30
-_DRAWN = 12
+_DRAWN = 20
 
 
 class _Point(NamedTuple):
@@ -33,7 +33,7 @@ class _Point(NamedTuple):
     rows: Sequence[BoardRow]
 
 
-def history(library: Library, *, holdout: bool = False) -> list[Section]:
+def history(library: Library, *, holdout: bool = False, mounted: bool = False) -> list[Section]:
     """Return a section per dataset; trials without one cannot be compared over time."""
     points: dict[tuple[str, str, str], list[_Point]] = defaultdict(list)
     left_out = 0
@@ -47,7 +47,7 @@ def history(library: Library, *, holdout: bool = False) -> list[Section]:
                 key = (dataset.name, dataset.version, dataset.content_hash)
                 by_dataset[key].append(entry)
         for key, entries in by_dataset.items():
-            board = rank(counted_attempts(entries, holdout=holdout))
+            board = rank(counted_attempts(entries, holdout=holdout, mounted=mounted))
             points[key].append(_Point(one.name, one.started_at, board.rows))
     sections = [_section(number, key, found) for number, (key, found) in enumerate(points.items())]
     if not sections:
@@ -65,11 +65,11 @@ def _section(number: int, key: tuple[str, str, str], points: Sequence[_Point]) -
     latest = points[-_LISTED:]
     title = f"Mean reward and 95 % interval of each agent on {name}"
     groups = [
-        (point.experiment_id, [means.get(agent) for agent in agents])
+        (f"{point.started_at:%m-%d}", [means.get(agent) for agent in agents])
         for point in latest[-_DRAWN:]
         if (means := {row.agent: row.summary.overall.mean for row in point.rows})
     ]
-    blocks: list[Block] = [Chart(f"history-{number}", title, dots(title, groups, agents))]
+    blocks: list[Block] = [Chart(f"history-{number}", title, *both(trend, title, groups, agents))]
     blocks.append(
         Table(
             f"history-{number}",

@@ -38,7 +38,10 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class Shelf:
-    """The entries of one experiment as of a mark; ``kept`` holds what was made from them."""
+    """The entries of one experiment as of a mark; ``kept`` holds what was made from them.
+
+    ``drawing`` is held while figures are drawn, so that they are drawn once for all who ask.
+    """
 
     mark: str | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -46,6 +49,7 @@ class Shelf:
     version: int = 0
     kept: dict[Any, Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    drawing: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Library:
@@ -127,7 +131,7 @@ class Library:
             shelf.problems |= problems
         if not is_same:
             shelf.version += 1
-            shelf.kept.clear()
+            shelf.kept = {}  # not cleared, because figures of before may still be drawn
 
     def _ask(self, question: Callable[[Index], _Result]) -> _Result:
         answer: Future[_Result] = Future()

@@ -59,6 +59,7 @@ def viewer(
     port: int | None = None,
     allowed: Sequence[str] = (),
     holdout: bool = False,
+    mounted: bool = False,
 ) -> Iterator[Viewer]:
     """Make a viewer of the project's ledger, with a new token; it can be asked once it serves.
 
@@ -74,7 +75,7 @@ def viewer(
             f"--host: {host!r} can be reached by others; name the host that they use "
             "with --allow-host"
         )
-    content = Content(settings, holdout=holdout)
+    content = Content(settings, holdout=holdout, mounted=mounted)
     token = secrets.token_urlsafe(32)
     answers = Answers(content, Access(token, frozenset(name.lower() for name in allowed)))
     try:

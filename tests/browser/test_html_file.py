@@ -266,6 +266,58 @@ def test_a_narrow_matrix_shows_agents_beside_tasks(opened: Open) -> None:
     assert cell["x"] + cell["width"] <= region["x"] + region["width"]
 
 
+OUT_OF_SIGHT = """(selector) => [...document.querySelectorAll(selector)].filter((one) => {
+  const box = one.getBoundingClientRect();
+  return box.width && (box.left < 0 || box.right > innerWidth);
+}).length"""
+# Of the text of plots, against the 12 pixels that it is meant to have.
+SMALLEST = """() => Math.min(...[...document.querySelectorAll(".chart svg")]
+  .filter((one) => one.getBoundingClientRect().width)
+  .map((one) => one.getBoundingClientRect().width / one.viewBox.baseVal.width))"""
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_plots_can_be_read_at_every_width_and_buttons_are_in_sight(
+    opened: Open, width: int
+) -> None:
+    page = opened(viewport={"width": width, "height": 800}).go()
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    # Sections out of sight are not laid out.
+    for name in page.locator("#report > section").evaluate_all(IDS):
+        page.locator(f"#{name}").scroll_into_view_if_needed()
+    shown = page.locator(".chart svg:visible")
+    assert shown.count() == page.locator("figure.chart").count()
+    assert page.evaluate(OUT_OF_SIGHT, ".chart svg") == 0
+    assert page.evaluate(OUT_OF_SIGHT, ".bar-tools button, figcaption button") == 0
+    assert page.evaluate(SMALLEST) > 0.9
+    # How a trial ended is seen without scrolling sideways.
+    assert page.evaluate(OUT_OF_SIGHT, ".virtual .tag") == 0
+
+
+IDS = "(found) => found.map((one) => one.id)"
+
+
+def test_the_page_that_is_read_is_marked(opened: Open) -> None:
+    page = opened().go()
+    assert page.locator("nav a[aria-current]").all_inner_texts() == ["Overview"]
+    page.locator("#matrix").evaluate("(one) => one.scrollIntoView()")
+    page.wait_for_selector("nav a[href='#matrix'][aria-current]")
+    assert count(page, "nav a[aria-current]") == 1
+
+
+def test_what_was_missed_is_marked(opened: Open) -> None:
+    page = opened().go("outcome=failed&agent=codex")
+    page.locator(".virtual tbody a").first.click()
+    page.wait_for_selector("#single h2:focus")
+    parts = page.locator("table:has(caption:has-text('Parts of the reward')) tbody tr")
+    marked = {row: "worse" in kind for row, kind in parts.evaluate_all(CLASSES)}
+    assert marked
+    assert all(is_marked is (not row.endswith("1")) for row, is_marked in marked.items())
+
+
+CLASSES = "(found) => found.map((one) => [one.textContent, one.className])"
+
+
 def test_a_table_of_few_trials_takes_no_more_room_than_they_do(opened: Open) -> None:
     page = opened().go(f"task={TASK.replace('/', '%2F')}&agent=codex")
     box, table = (page.locator(one).bounding_box() for one in (".virtual", ".virtual table"))

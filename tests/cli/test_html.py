@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_the_file_has_the_figures_of_the_other_commands(project: Path, aec_bench
         for one in board["agents"]
     ]
     compared = aec_bench("report", "compare", "before", "nightly", "--json").json()
-    assert [(row[0], row[4]) for row in found["compare"][1:]] == [
+    assert [(row[0], row[1]) for row in found["compare"][1:]] == [
         (one["after_agent"], f"{one['change']:+.2f}") for one in compared["agents"]
     ]
     saturated = aec_bench("report", "saturation", "--experiment", "nightly", "--json").json()
@@ -86,6 +87,7 @@ def test_a_torn_record_is_told_and_the_rest_is_there(project: Path, aec_bench: R
         (("nightly", "--max-size", "big"), "--max-size: 'big' is not a size"),
         (("nightly", "--baseline", "nightly"), "--baseline: 'nightly' is compared with itself"),
         (("nightly", "-o", "jobs"), "jobs: cannot be written"),
+        (("nightly", "-o", "/dev/full"), "/dev/full: cannot be written, No space left on device"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
@@ -111,3 +113,24 @@ def test_a_device_is_written_to_and_not_replaced(aec_bench: Run) -> None:
     assert aec_bench("report", "html", "nightly", "-o", "null").code == 0
     assert Path("null").is_symlink()
     assert Path("/dev/null").is_char_device()
+
+
+def test_trials_that_saw_files_of_the_host_count_if_asked_for(
+    project: Path, aec_bench: Run
+) -> None:
+    for path in (project / "artefacts/ledger/nightly").glob("*.json"):
+        record = json.loads(path.read_bytes())
+        if record["agent"]["name"] == "codex":
+            record["environment"]["mounts"] = ["/data:/data:ro"]
+            path.write_text(json.dumps(record))
+    boards = {}
+    for more in ((), ("--mounted",)):
+        assert aec_bench("report", "html", "nightly", "-o", "r.html", *more).code == 0
+        page = (project / "r.html").read_bytes()
+        board = tables(page).found["leaderboard"][1:]
+        found = aec_bench("report", "leaderboard", "--experiment", "nightly", "--json", *more)
+        assert [row[0] for row in board] == [one["agent"] for one in found.json()["agents"]]
+        assert len(tables(page).found["trials"]) == 31
+        boards[more] = {row[0] for row in board}, b"not counted: 6 with --aec-mount" in page
+    assert boards[()][0] == boards["--mounted",][0] - {"codex"}
+    assert (boards[()][1], boards["--mounted",][1]) == (True, False)

@@ -8,6 +8,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from tests.plugin.conftest import with_workers_too
 from tests.project import HALF, Project
 from tests.tables import tables
@@ -39,6 +41,14 @@ def test_the_page_has_the_verdict_and_what_each_trial_did(anyhow: Project) -> No
     ]
     (key,) = {one["instruction"] for one in details}
     assert unpacked(page, f"i-{key}").startswith("Write current_a and power_w")
+
+
+@pytest.mark.needs("namespaces")
+def test_a_run_with_mounts_counts_its_own_trials(project: Project) -> None:
+    project.task()
+    project.run("--aec-agent=oracle", "--aec-mount=tasks:/mnt/tasks:ro", "--aec-html=r.html")
+    page = (project.path / "r.html").read_text()
+    assert [row[0] for row in tables(page).found["leaderboard"]] == ["agent", "oracle"]
 
 
 def test_a_page_that_cannot_be_written_is_one_line(project: Project) -> None:

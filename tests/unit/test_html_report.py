@@ -17,19 +17,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pytest_aecbench.reports.html as html
-from pytest_aecbench.ledger.record import Failure, TrialRecord
+from pytest_aecbench.ledger.record import AgentOutcome, Failure, TrialRecord
 from pytest_aecbench.reports.columns import PAIRED, TABLE, cells
 from pytest_aecbench.reports.comparison import compare
 from pytest_aecbench.reports.gates import Verdict
+from pytest_aecbench.reports.html.charts import WIDE, ends_of, shape, trend
 from pytest_aecbench.reports.html.columns import packed, why
 from pytest_aecbench.reports.html.details import by_worth
-from pytest_aecbench.reports.html.page import render
+from pytest_aecbench.reports.html.page import asset, render
 from pytest_aecbench.reports.html.pages.errors import folded
 from pytest_aecbench.reports.html.pages.rewards import spread
 from pytest_aecbench.reports.html.source import Evidence, Figures, Source
 from pytest_aecbench.reports.html.svg import element
 from pytest_aecbench.reports.html.texts import shown, shown_in
-from pytest_aecbench.reports.html.timeline import Clock, lanes, spans
+from pytest_aecbench.reports.html.timeline import PHASES, Attempts, Clock, lanes, spans, usage
 from pytest_aecbench.reports.leaderboard import leaderboard
 from pytest_aecbench.reports.rankings import board_cells
 from pytest_aecbench.reports.results import TrialResult
@@ -40,6 +41,7 @@ from tests.unit.test_record import failed, scored
 
 ASSETS = Path(html.__file__).parent / "assets"
 RECORDS = list(records(90))
+TIMED_OUT = AgentOutcome(status="timed_out")
 
 
 def unpacked(page: bytes, name: str) -> Any:
@@ -118,13 +120,13 @@ def test_a_comparison_is_that_of_the_command() -> None:
     comparison = compare(*sides, names=("before", "nightly"))
     text = render(Source(RECORDS, comparison=comparison)).text
     _, *rows = tables(text).found["compare"]
-    assert [row[:5] for row in rows] == [
+    assert [[*row[:2], *row[5:]] for row in rows] == [
         [
             agent.name,
-            f"{agent.pairs}",
+            f"{agent.change:+.2f}",
             f"{agent.before:.2f}",
             f"{agent.after:.2f}",
-            f"{agent.change:+.2f}",
+            f"{agent.pairs}",
         ]
         for agent in comparison.agents
     ]
@@ -270,14 +272,9 @@ def test_markup_is_made_of_nothing_but_our_own_drawings_and_files() -> None:
 
 
 def test_script_and_style_are_small() -> None:
-    sizes = {name: (ASSETS / name).stat().st_size for name in ("app.js", "style.css")}
-    indents = {name: _indents((ASSETS / name).read_text()) for name in sizes}
-    assert sizes["app.js"] - indents["app.js"] <= 40_000
-    assert sum(sizes.values()) - sum(indents.values()) <= 60_000
-
-
-def _indents(text: str) -> int:
-    return sum(len(line) - len(line.lstrip()) for line in text.splitlines())
+    sizes = {name: len(asset(name).encode()) for name in ("app.js", "style.css")}
+    assert sizes["app.js"] <= 40_000
+    assert sum(sizes.values()) <= 60_000
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31mred\x1b[0m\0\ud800=1+1"
@@ -335,6 +332,9 @@ def test_why_is_one_line() -> None:
     assert why(one, with_results=False) == "reward 0.35, needed 1"
     broken = record(evaluation=failed(Failure(cause="launch", type="X", message="a\nb")))
     assert why(broken) == "launch: a\ufffdb"
+    passed = record(evaluation=scored(1.0))
+    assert why(passed) == ""
+    assert why(passed.model_copy(update={"agent_result": TIMED_OUT})) == "agent: timed out"
 
 
 def test_messages_that_differ_by_digits_and_ids_are_the_same() -> None:
@@ -350,8 +350,57 @@ def test_exact_zeros_and_ones_are_apart_from_the_bins() -> None:
     assert [n for n, count in enumerate(bins) if count] == [0, 10, 20]
 
 
+def test_without_trials_a_page_says_so_and_has_no_empty_sections() -> None:
+    hidden = record(visibility="holdout")
+    text = render(Source([hidden])).text
+    assert list(tables(text).sections) == ["overview", "trials"]
+    assert "No trials." in text.decode()
+    assert "counted, not shown" in text.decode()
+
+
+def test_without_scores_no_plot_is_empty() -> None:
+    broken = [
+        record(evaluation=failed(Failure(cause="launch", type="X", message="m")), minute=minute)
+        for minute in range(2)
+    ]
+    text = render(Source(broken)).text.decode()
+    assert text.count("No trial has a score.") == 2
+    assert 'data-name="rewards"><div class="scroll wide"' not in text
+
+
+def test_sixty_four_agents_have_marks_of_their_own() -> None:
+    assert len({shape(series, 0, 0) for series in range(64)}) == 64
+    assert shape(64, 0, 0) == shape(0, 0, 0)
+
+
+def test_names_that_differ_at_their_ends_stay_different() -> None:
+    found = {ends_of(f"an-agent-with-many-parameters-{n}", 20) for n in range(20)}
+    assert {len(name) for name in found} == {20}
+    assert len(found) == 20
+    assert ends_of("short", 20) == "short"
+
+
 def test_lanes_hold_one_attempt_at_a_time() -> None:
     assert lanes([(0, 10), (1, 5), (5, 9), (9, 12), (10, 11)]) == [0, 1, 1, 1, 0]
+
+
+def test_attempts_at_once_are_stacked_by_phase() -> None:
+    attempts = Attempts([record.timing for record in RECORDS])
+    drawn = usage(WIDE, "at once", attempts)
+    assert "8 at once" in drawn
+    phases = re.findall(r"phase p-(\w+)", drawn)
+    assert phases == [phase for phase in reversed(PHASES) if phase in attempts.bars]
+    tops = [min(map(float, re.findall(r"V([\d.]+)", path))) for path in drawn.split("<path")[1:]]
+    assert tops == sorted(tops)  # what is drawn later does not hide what it stands on
+    assert len(tops) > 4
+
+
+def test_a_line_of_history_goes_through_each_point_that_is_known() -> None:
+    of = Figures(Source(RECORDS)).board.rows[0].summary.overall.mean
+    drawn = trend(WIDE, "history", [("04-12", [of, None]), ("04-19", [of, of])], ["a", "b"])
+    lines = re.findall(r'<polyline points="([^"]*)"', drawn)
+    assert [len(line.split()) for line in lines] == [2, 1]
+    assert ("04-12" in drawn, "04-19" in drawn) == (True, True)
 
 
 def test_times_without_an_attempt_are_left_out() -> None:

@@ -62,11 +62,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A plot, with a title for those who do not see it; ``kind`` may be ``small`` or ``legend``."""
+    """A plot, with a title for those who do not see it; ``kind`` may be ``small`` or ``legend``.
+
+    ``narrow`` takes its place on small screens; a plot without one is narrow itself.
+    """
 
     name: str
     title: str
     svg: Svg
+    narrow: Svg | None = None
     kind: str = ""
 
 

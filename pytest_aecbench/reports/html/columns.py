@@ -38,7 +38,10 @@ def zipped(data: bytes) -> str:
 
 
 def why(record: Recorded, *, with_results: bool = True) -> str:
-    """Return in one line why an attempt ended as it did."""
+    """Return in one line why an attempt did not pass, or how its agent ended if it did not end.
+
+    Nothing is to be said of one that passed and whose agent ended by itself.
+    """
     evaluation = record.evaluation
     if evaluation.error is not None:
         error = evaluation.error
@@ -46,13 +49,13 @@ def why(record: Recorded, *, with_results: bool = True) -> str:
         return printable(shortened(f"{error.cause}{message}", _MAX_WHY))
     if evaluation.reward is None:
         return "not verified"
-    if evaluation.passed:
-        return f"reward {evaluation.reward:.4g}"
-    missed = sorted((value, name) for name, value in evaluation.details.items() if value < 1)
-    parts = ", ".join(f"{name} {value:.4g}" for value, name in missed[:_PARTS])
-    words = [f"reward {evaluation.reward:.4g}, needed {evaluation.threshold:.4g}"]
-    if parts and with_results:
-        words[0] += f" ({parts})"
+    words = []
+    if not evaluation.passed:
+        missed = sorted((value, name) for name, value in evaluation.details.items() if value < 1)
+        parts = ", ".join(f"{name} {value:.4g}" for value, name in missed[:_PARTS])
+        words.append(f"reward {evaluation.reward:.4g}, needed {evaluation.threshold:.4g}")
+        if parts and with_results:
+            words[0] += f" ({parts})"
     if record.agent_result is not None and record.agent_result.status != "completed":
         end = record.agent_result.end or record.agent_result.status
         words.append(f"agent: {end.replace('_', ' ')}")
@@ -76,7 +79,7 @@ def columns(figures: Figures) -> dict[str, Any]:
         for name in ("task", "domain", "difficulty", "outcome", "status", "backend", "cause")
     }
     names |= {name: _Names() for name in ("why", "experiment", "digest", "image", "run", "version")}
-    names["agent"] = _Names(figures.agents)
+    names["agent"] = _Names(figures.names)
     with_results = figures.source.has_results
     found: list[dict[str, Any]] = []
     for record in figures.attempts:
@@ -175,7 +178,7 @@ def rows(figures: Figures) -> Iterator[_Row]:
 
 def _cells(record: Recorded, *, with_results: bool) -> tuple[str, ...]:
     result, cost, reward = record.agent_result, record.cost, record.evaluation.reward
-    reason = "" if record.evaluation.passed else why(record, with_results=with_results)
+    reason = why(record, with_results=with_results)
     return (
         f"{record.repetition}",
         f"{record.attempt}",

@@ -102,7 +102,9 @@ def render_figures(figures: Figures) -> str:
 
 
 def _sections(figures: Figures) -> list[Section]:
-    found = (page(figures) for page in _PAGES)
+    # Without a trial there is nothing to show besides how many are held out or not run.
+    pages = _PAGES if figures.attempts else _PAGES[:1]
+    found = (page(figures) for page in pages)
     return [section for section in found if section is not None]
 
 
@@ -155,7 +157,9 @@ def _drawn(drawing: Svg) -> str:
 def asset(name: str) -> str:
     """Return one of the page's files, as it goes into the page."""
     text = (files(__package__) / "assets" / name).read_text("utf-8")
-    return re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)  # indents are for those who edit it
+    # Indents and comments on lines of their own are for those who edit it.
+    text = re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)
+    return re.sub(r"^/\*.*?\*/\n", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def _policy() -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_aecbench.ledger.identity import agent_key
+from pytest_aecbench.ledger.identity import AgentKeys
 from pytest_aecbench.reports.leaderboard import counted_attempts, rank
 from pytest_aecbench.reports.results import final_results
 from pytest_aecbench.reports.saturation import saturation
@@ -58,14 +58,15 @@ def _no_checks(digest: str) -> CheckSummary | None:
 class Source:
     """The records of some experiments, and what else is known of them.
 
-    ``holdout`` shows held-out tasks, which otherwise are only counted. ``scrub`` removes secrets
-    from JSON-like data. A source that ``is_served``
-    does not become a file.
+    ``holdout`` shows held-out tasks, which otherwise are only counted; ``mounted`` counts trials
+    whose sandboxes saw files of the host, which otherwise are only listed. ``scrub`` removes
+    secrets from JSON-like data. A source that ``is_served`` does not become a file.
     """
 
     records: Sequence[Recorded]
     include: str = "all"
     holdout: bool = False
+    mounted: bool = False
     is_served: bool = False
     problems: Sequence[str] = ()
     comparison: Comparison | None = None
@@ -92,6 +93,7 @@ class Figures:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self._key_of = AgentKeys()
         asked = source.records
         if not source.holdout:
             asked = [record for record in asked if record.task.visibility == "public"]
@@ -103,7 +105,8 @@ class Figures:
     @cached_property
     def counted(self) -> Counted:
         """The attempts that the leaderboard counts."""
-        return counted_attempts(self.source.records, holdout=self.source.holdout)
+        source = self.source
+        return counted_attempts(source.records, holdout=source.holdout, mounted=source.mounted)
 
     @cached_property
     def board(self) -> Leaderboard:
@@ -114,8 +117,12 @@ class Figures:
     def agents(self) -> list[str]:
         """The agents' names, best first; then those that have no attempt that counts."""
         ranked = [row.agent for row in self.board.rows]
-        others = sorted({self.name_of(record) for record in self.attempts} - set(ranked))
-        return ranked + others
+        return ranked + sorted(set(self.names) - set(ranked))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The agents' names, which need no ranking."""
+        return sorted({self.name_of(record) for record in self.attempts})
 
     @cached_property
     def final(self) -> list[TrialResult]:
@@ -166,4 +173,4 @@ class Figures:
 
     def name_of(self, record: Recorded) -> str:
         """Return what the leaderboard calls the record's agent."""
-        return self.counted.names.get(agent_key(record.agent), record.agent.name)
+        return self.counted.names.get(self._key_of(record.agent), record.agent.name)

@@ -5,27 +5,29 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_aecbench.reports.html.charts import WIDTH
 from pytest_aecbench.reports.html.svg import Svg, drawing, element, number, text
 from pytest_aecbench.text import duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_aecbench.ledger.entry import EntryTiming
     from pytest_aecbench.ledger.record import Timing
+    from pytest_aecbench.reports.html.charts import Layout
 
-__all__ = ["PHASES", "Clock", "lanes", "timeline", "usage"]
+__all__ = ["PHASES", "Attempts", "Clock", "lanes", "timeline", "usage"]
 
 PHASES = ("wait", "build", "launch", "agent", "collect", "verify", "teardown", "other")
 _MAX_BARS = 500
-_COLUMNS = 1200
+_COLUMNS_PER_UNIT = 1.6
 _MAX_LANES = 64
-_LEFT, _RIGHT = 12.0, 20.0
+_LEFT, _RIGHT = 12.0, 14.0
 # Longer times without an attempt are left out.
 _IDLE_SEC = 120.0
+# By phase: start, end and lane.
+_Bars: TypeAlias = "defaultdict[str, list[tuple[float, float, int]]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +128,37 @@ def lanes(attempts: Iterable[tuple[float, float]]) -> list[int]:
     return found
 
 
-def timeline(title: str, timings: Sequence[Timing | EntryTiming]) -> tuple[Svg, Clock, bool]:
-    """Return the chart, its clock, and whether it shows only what took most of each column."""
-    ordered = sorted(timings, key=lambda timing: (timing.started_at, timing.finished_at))
-    ends = [_ends(timing) for timing in ordered]
-    clock = Clock(ends)
-    lane_of = lanes(ends)
-    is_binned = len(ordered) > _MAX_BARS
-    count = min(max(lane_of, default=0) + 1, _MAX_LANES)
-    height = max(3.0, min(18.0, 320.0 / count))
-    scale = (WIDTH - _LEFT - _RIGHT) / (clock.total_sec or 1.0)
-    bars: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
-    for timing, lane in zip(ordered, lane_of, strict=True):
-        if lane < _MAX_LANES:
+class Attempts:
+    """The attempts of a timeline, in lanes, and the clock that they are drawn by."""
+
+    def __init__(self, timings: Sequence[Timing | EntryTiming]) -> None:
+        ordered = sorted(timings, key=lambda timing: (timing.started_at, timing.finished_at))
+        self.ends = [_ends(timing) for timing in ordered]
+        self.clock = Clock(self.ends)
+        # Very many are drawn as columns of the phase that took most of each.
+        self.is_binned = len(ordered) > _MAX_BARS
+        lane_of = lanes(self.ends)
+        self.lanes = min(max(lane_of, default=0) + 1, _MAX_LANES)
+        # Also those in lanes that are not drawn.
+        self.bars: _Bars = defaultdict(list)
+        for timing, lane in zip(ordered, lane_of, strict=True):
             for span in spans(timing):
-                bars[span.phase].append((clock(span.start), clock(span.end), lane))
-    if is_binned:
-        bars = _binned(bars, clock.total_sec, count)
-    parts = _legend([phase for phase in PHASES if phase in bars])
-    top = 32.0
+                bar = (self.clock(span.start), self.clock(span.end), lane)
+                self.bars[span.phase].append(bar)
+
+
+def timeline(layout: Layout, title: str, attempts: Attempts) -> Svg:
+    """Return the lanes over time, a path per phase."""
+    total_sec = attempts.clock.total_sec
+    height = max(3.0, min(18.0, 320.0 / attempts.lanes))
+    scale = _scale(layout, total_sec)
+    parts, top = _legend(layout, [phase for phase in PHASES if phase in attempts.bars])
+    bars: Mapping[str, list[tuple[float, float, int]]] = {
+        phase: [bar for bar in found if bar[2] < attempts.lanes]
+        for phase, found in attempts.bars.items()
+    }
+    if attempts.is_binned:
+        bars = _binned(bars, total_sec, attempts.lanes, _columns(layout))
     for phase in PHASES:
         path = "".join(
             f"M{number(_LEFT + start * scale)} {number(top + lane * height)}"
@@ -154,9 +168,17 @@ def timeline(title: str, timings: Sequence[Timing | EntryTiming]) -> tuple[Svg, 
         )
         if path:
             parts.append(element("path", d=path, class_=f"phase p-{phase}"))
-    bottom = top + count * height
-    parts += _time_axis(bottom, clock.total_sec, scale)
-    return drawing(WIDTH, bottom + 26, title, parts), clock, is_binned
+    bottom = top + attempts.lanes * height
+    parts += _time_axis(layout, bottom, total_sec)
+    return drawing(layout.width, bottom + 26, title, parts)
+
+
+def _scale(layout: Layout, total_sec: float) -> float:
+    return (layout.width - _LEFT - _RIGHT) / (total_sec or 1.0)
+
+
+def _columns(layout: Layout) -> int:
+    return round(layout.width * _COLUMNS_PER_UNIT)
 
 
 def _wide(width: float) -> str:
@@ -164,90 +186,101 @@ def _wide(width: float) -> str:
 
 
 def _binned(
-    bars: dict[str, list[tuple[float, float, int]]], total: float, count: int
-) -> dict[str, list[tuple[float, float, int]]]:
+    bars: Mapping[str, list[tuple[float, float, int]]], total: float, count: int, columns: int
+) -> _Bars:
     """Return bars of whole columns, each of the phase that took most of it."""
-    column = total / _COLUMNS or 1.0
-    shares: list[list[dict[str, float]]] = [[{} for _ in range(_COLUMNS)] for _ in range(count)]
+    column = total / columns or 1.0
+    shares: list[list[dict[str, float]]] = [[{} for _ in range(columns)] for _ in range(count)]
     for phase, found in bars.items():
         for start, end, lane in found:
-            first, last = int(start / column), min(int(end / column), _COLUMNS - 1)
-            for index in range(min(first, _COLUMNS - 1), last + 1):
+            first, last = int(start / column), min(int(end / column), columns - 1)
+            for index in range(min(first, columns - 1), last + 1):
                 low, high = max(start, index * column), min(end, (index + 1) * column)
                 cell = shares[lane][index]
                 cell[phase] = cell.get(phase, 0.0) + max(0.0, high - low)
-    binned: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
+    binned: _Bars = defaultdict(list)
     for lane, cells in enumerate(shares):
         begun, before = 0, ""
         for index, cell in enumerate([*cells, {}]):
             phase = max(cell, key=lambda name: (cell[name], name)) if cell else ""
-            if phase != before or index == _COLUMNS:
+            if phase != before or index == columns:
                 if before:
                     binned[before].append((begun * column, index * column, lane))
                 begun, before = index, phase
     return binned
 
 
-def _legend(phases: Sequence[str]) -> list[Svg]:
+def _legend(layout: Layout, phases: Sequence[str]) -> tuple[list[Svg], float]:
+    """Return the colours with their phases, and where they end."""
     parts = []
-    x = _LEFT
+    x, y = _LEFT, 8.0
     for phase in phases:
-        parts.append(element("rect", x=x, y=8, width=12, height=12, class_=f"phase p-{phase}"))
-        parts.append(text(x + 17, 18, phase, kind="label"))
-        x += 34 + 7.5 * len(phase)
-    return parts
+        width = 34 + 7.5 * len(phase)
+        if x + width - 10 > layout.width and x > _LEFT:
+            x, y = _LEFT, y + 20
+        parts.append(element("rect", x=x, y=y, width=12, height=12, class_=f"phase p-{phase}"))
+        parts.append(text(x + 17, y + 10, phase, kind="label"))
+        x += width
+    return parts, y + 24
 
 
-def _time_axis(bottom: float, total: float, scale: float) -> list[Svg]:
+def _time_axis(layout: Layout, bottom: float, total_sec: float) -> list[Svg]:
+    shares = (0, 0.5, 1) if layout.above else (0, 0.25, 0.5, 0.75, 1)
+    scale = _scale(layout, total_sec)
     return [
         text(
-            _LEFT + total * share * scale,
+            _LEFT + total_sec * share * scale,
             bottom + 17,
-            duration_text(total * share),
+            duration_text(total_sec * share) if share else "0",
             kind="tick",
-            anchor=anchor,
+            anchor="start" if share == 0 else "end" if share == 1 else "middle",
         )
-        for share, anchor in (
-            (0, "start"),
-            (0.25, "middle"),
-            (0.5, "middle"),
-            (0.75, "middle"),
-            (1, "end"),
-        )
+        for share in shares
     ]
 
 
-def usage(title: str, timings: Sequence[Timing | EntryTiming], clock: Clock) -> Svg:
-    """Return how many attempts were under way over time."""
-    scale = (WIDTH - _LEFT - _RIGHT) / (clock.total_sec or 1.0)
-    column = clock.total_sec / _COLUMNS or 1.0
-    changes = [0.0] * (_COLUMNS + 2)
-    for timing in timings:
-        begun, ended = _ends(timing)
-        start, end = clock(begun) / column, clock(ended) / column
-        _add(changes, start, 1.0)
-        _add(changes, end, -1.0)
-    counts, level = [], 0.0
-    for change in changes[:_COLUMNS]:
+def usage(layout: Layout, title: str, attempts: Attempts) -> Svg:
+    """Return how many attempts were under way over time, by phase, one above the other."""
+    total_sec = attempts.clock.total_sec
+    columns, scale = _columns(layout), _scale(layout, total_sec)
+    column = total_sec / columns or 1.0
+    tops: list[tuple[str, list[float]]] = []
+    below = [0.0] * columns
+    for phase in PHASES:
+        if phase in attempts.bars:
+            levels = _levels(attempts.bars[phase], column, columns)
+            below = [one + other for one, other in zip(below, levels, strict=True)]
+            tops.append((phase, below))
+    most = max(map(round, below), default=1) or 1
+    top, bottom, right = 22.0, 94.0, layout.width - _RIGHT
+    parts = [element("line", x1=_LEFT, x2=right, y1=top, y2=top, class_="grid")]
+    # The highest is drawn first, and what is below it over it.
+    for phase, heights in reversed(tops):
+        path = [f"M{number(_LEFT)} {number(bottom)}"]
+        before = -1.0
+        for index, height in enumerate(heights):
+            if abs(height - before) > most / 100:
+                y = bottom - (bottom - top) * min(height, most) / most
+                path.append(f"H{number(_LEFT + index * column * scale)}V{number(y)}")
+                before = height
+        path.append(f"H{number(right)}V{number(bottom)}z")
+        parts.append(element("path", d="".join(path), class_=f"phase p-{phase}"))
+    parts.append(text(_LEFT, top - 8, f"{most} at once", kind="label"))
+    parts += _time_axis(layout, bottom, total_sec)
+    return drawing(layout.width, bottom + 26, title, parts)
+
+
+def _levels(bars: Sequence[tuple[float, float, int]], column: float, columns: int) -> list[float]:
+    """Return how many bars there are in each column."""
+    changes = [0.0] * (columns + 1)
+    for start, end, _ in bars:
+        _add(changes, start / column, 1.0)
+        _add(changes, end / column, -1.0)
+    found, level = [], 0.0
+    for change in changes[:columns]:
         level += change
-        counts.append(max(level, 0.0))
-    most = max((round(count) for count in counts), default=1) or 1
-    top, bottom = 12.0, 84.0
-    path = [f"M{number(_LEFT)} {number(bottom)}"]
-    before = -1.0
-    for index, count in enumerate(counts):
-        if abs(count - before) > most / 200:
-            y = bottom - (bottom - top) * min(count, most) / most
-            path.append(f"H{number(_LEFT + index * column * scale)}V{number(y)}")
-            before = count
-    path.append(f"H{number(WIDTH - _RIGHT)}V{number(bottom)}z")
-    parts = [
-        element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=top, y2=top, class_="grid"),
-        element("path", d="".join(path), class_="usage"),
-        text(_LEFT + 4, top + 12, f"{most} at once", kind="label"),
-        *_time_axis(bottom, clock.total_sec, scale),
-    ]
-    return drawing(WIDTH, bottom + 26, title, parts)
+        found.append(max(level, 0.0))
+    return found
 
 
 def _ends(timing: Timing | EntryTiming) -> tuple[float, float]:
@@ -257,7 +290,7 @@ def _ends(timing: Timing | EntryTiming) -> tuple[float, float]:
 
 def _add(changes: list[float], position: float, amount: float) -> None:
     """Spread a change of the level over the column that it falls into."""
-    index = min(int(position), _COLUMNS - 1)
+    index = min(int(position), len(changes) - 2)
     share = min(position - index, 1.0)
     changes[index] += amount * (1 - share)
     changes[index + 1] += amount * share

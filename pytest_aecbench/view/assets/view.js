@@ -4,7 +4,7 @@
    Markup comes from the server's own templates alone; foreign text in it is escaped there, and the
    page's policy lets no script of others run. Everything else enters as text. */
 (() => {
-  const STORED = "aec-token", RUNS_MS = 1000, IDLE_MS = 3000, HIDDEN_MS = 15000, SPARING = 1;
+  const STORED = "aec-token", RUNS_MS = 1000, IDLE_MS = 2000, HIDDEN_MS = 15000, SPARING = 1;
   const MAX_IMAGE = 10e6, MAX_SAVED = 64e6;
   const $ = (id) => document.getElementById(id);
   let app, el;
@@ -142,25 +142,26 @@
   document.addEventListener("visibilitychange", () => { if (!document.hidden && wake) wake(); });
 
   /* ---- one experiment ---- */
-  let experiment, baseline, mark = "", columns = null, last = { under_way: [] }, notBefore = 0;
+  let experiment, baseline, columns = null, drawn = "", last = { under_way: [] }, notBefore = 0;
   const pageAddress = () => `/api/e/${at(experiment)}/page${baseline ? `?baseline=${encodeURIComponent(baseline)}` : ""}`;
-  async function load() {
-    const began = performance.now();
-    const [page, found] = await Promise.all([ask(pageAddress()), ask(`/api/e/${at(experiment)}/columns`)]);
+  const loadRows = async () => { columns = await ask(`/api/e/${at(experiment)}/columns`); };
+  /** Put new figures in; the longer the server works on them, the longer they last. */
+  async function loadFigures() {
+    const began = performance.now(), page = await ask(pageAddress());
     const { links } = put(page.html);
     navigation([...($("under-way") ? [["#under-way", "Under way"]] : []), ...links, ["#trials", "Trials"]]);
-    mark = found.mark; columns = found;
+    drawn = page.mark;
     notBefore = performance.now() + SPARING * (performance.now() - began);
-    return found;
   }
   async function showExperiment() {
     title(baseline ? `${experiment} compared with ${baseline}` : experiment);
-    await load();
+    await Promise.all([loadFigures(), loadRows()]);
     await app.start();
     await repeat(async () => {
       last = await ask(`/api/e/${at(experiment)}/changes`);
       drawUnderWay();
-      if (last.mark !== mark && performance.now() >= notBefore) { if (isCalm()) await takeNews(); else announce(); }
+      if (isCalm()) { if (last.mark !== columns.mark || last.mark !== drawn) await takeNews(); }
+      else if (last.mark !== columns.mark) announce();
       return last.under_way.some((one) => !one.dead) || last.runs.some((one) => one.state === "running");
     });
   }
@@ -172,11 +173,14 @@
     const { scroller, form } = table, active = document.activeElement;
     return scroller.scrollTop === 0 && !scroller.matches(":hover") && !scroller.contains(active) && !form.contains(active) && getSelection().isCollapsed;
   }
+  /** Take in new rows at once, and new figures as often as they are not too dear. */
   async function takeNews() {
-    const found = await load();
-    await app.take(found);
+    if (last.mark !== columns.mark) { await loadRows(); await app.take(columns); }
     const button = $("news");
     if (button) button.remove();
+    if (performance.now() < notBefore) return;
+    await loadFigures();
+    await app.renew();
   }
   function announce() {
     const count = Math.max(0, last.n - columns.n), text = count ? `${count} new` : "Changes";

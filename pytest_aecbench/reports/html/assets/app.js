@@ -5,9 +5,9 @@
   const ALL_COLUMNS = [
     ["task", "w-task", "text"], ["agent", "w-agent", "text"], ["repetition", "w-tiny", "number", "rep."],
     ["attempt", "w-tiny", "number", "att."], ["outcome", "w-mid", "text"], ["reward", "w-small", "number"],
-    ["usd", "w-small", "number", "USD"], ["tokens_out", "w-small", "number", "tok. out"],
+    ["why", "w-why", "text"], ["usd", "w-small", "number", "USD"], ["tokens_out", "w-small", "number", "tok. out"],
     ["seconds", "w-mid", "number", "time"], ["turns", "w-tiny", "number"], ["status", "w-mid", "text"],
-    ["warnings", "w-tiny", "number", "warn."], ["why", "w-why", "text"],
+    ["warnings", "w-tiny", "number", "warn."],
   ];
   let COLUMNS = ALL_COLUMNS;
   const CHOICES = ["agent", "outcome", "domain", "difficulty", "status", "backend", "cause", "experiment"];
@@ -31,6 +31,7 @@
     return made;
   }
   const button = (text, click, more) => el("button", { type: "button", ...more, on: { click } }, text);
+  const warned = (...texts) => el("p", { class: "note warn" }, texts), meta = (...texts) => el("p", { class: "meta" }, texts);
   const small = (text, click, name) => button(text, click, { class: "small", "aria-label": name });
   async function unpack(id) {
     if (live) return live.read(id);
@@ -41,7 +42,7 @@
     return JSON.parse(await new Response(stream).text());
   }
   const say = (text) => { $("live").textContent = text; };
-  const number = (value, digits) => value === null ? "" : value.toLocaleString("en", { maximumFractionDigits: digits });
+  const number = (value) => value === null ? "" : value.toLocaleString("en", { maximumFractionDigits: 0 });
   function duration(seconds) {
     if (seconds === null || seconds === undefined) return "";
     if (seconds < 60) return `${seconds.toFixed(1)} s`;
@@ -66,8 +67,8 @@
     return "#" + Object.entries(merged).filter(([, value]) => value !== "" && value !== null && value !== undefined)
       .map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
   }
-  const only = (...names) => Object.fromEntries(Object.entries(parameters()).filter(([key]) => names.includes(key)));
-  const filters = () => only(...CHOICES, "task", "final", "sort");
+  const KEPT = [...CHOICES, "task", "final", "sort"];
+  const filters = () => Object.fromEntries(Object.entries(parameters()).filter(([key]) => KEPT.includes(key)));
   const back = () => Object.keys(filters()).length ? fragment({}, filters()) : "#trials";
   const go = (changes, base) => { location.hash = fragment(changes, base); };
 
@@ -134,7 +135,8 @@
     return [...found].sort((a, b) => {
       const x = keys[a], y = keys[b];
       if (x === y) return a - b;
-      if (x === null) return 1;  // unknown is last
+      /* unknown is last */
+      if (x === null) return 1;
       if (y === null) return -1;
       return sign * (x < y ? -1 : 1);
     });
@@ -146,9 +148,10 @@
     if (found === null || found === undefined) return "";
     if (name === "reward") return String(Number(found.toPrecision(4)));
     if (name === "usd") return found.toFixed(4);
-    if (name === "tokens_out") return number(found, 0);
+    if (name === "tokens_out") return number(found);
     if (name === "seconds") return duration(found);
     if (name === "warnings") return found ? String(found) : "";
+    if (name === "why") return found.replace(/^reward [^,]+, /, "");
     return String(found);
   }
   function tag(outcome) { return el("span", { class: `tag ${outcome}` }, outcome); }
@@ -207,7 +210,7 @@
         if (sort === key || sort === `-${key}`) head.setAttribute("aria-sort", sort === key ? "ascending" : "descending");
         else head.removeAttribute("aria-sort");
       }
-      const total = data.n, text = shownRows.length === total ? `${number(total, 0)} attempts` : `${number(shownRows.length, 0)} of ${number(total, 0)} attempts`;
+      const total = data.n, text = shownRows.length === total ? `${number(total)} attempts` : `${number(shownRows.length)} of ${number(total)} attempts`;
       this.count.replaceChildren(text, csvButton("trials", () => [COLUMNS.map(([, , , label], i) => label || COLUMNS[i][0]),
         ...shownRows.map((row) => COLUMNS.map(([name]) => { const found = value(row, name); return found === null ? "" : String(found); }))]));
       say(text);
@@ -239,7 +242,7 @@
     row(row, index) {
       const cells = COLUMNS.map(([name, , kind]) => {
         const text = shownValue(row, name);
-        if (name === "task") return el("th", { scope: "row", title: text }, el("a", { href: fragment({ trial: idOf(row) }, filters()), "data-row": row }, text));
+        if (name === "task") return el("th", { scope: "row", title: text }, el("a", { href: fragment({ trial: idOf(row) }, filters()), "data-row": row }, text), el("small", { class: "under" }, `${value(row, "agent")}, rep. ${value(row, "repetition")}`));
         if (name === "outcome") return el("td", {}, tag(text));
         return el("td", { class: kind === "number" ? "n" : null, title: name === "why" || name === "agent" ? text : null }, text);
       });
@@ -287,13 +290,13 @@
     if (lines.length <= FOLD_LINES && text.length <= FOLD_CHARS) { made.textContent = text; return made; }
     const short = lines.slice(0, FOLD_LINES).join("\n").slice(0, FOLD_CHARS);
     made.textContent = short;
-    const all = small(`Show all: ${number(lines.length, 0)} lines, ${size(text.length)}`, () => { made.textContent = text; all.remove(); });
+    const all = small(`Show all: ${number(lines.length)} lines, ${size(text.length)}`, () => { made.textContent = text; all.remove(); });
     return el("div", {}, made, all);
   }
   const titled = (title, ...children) => [el("h3", {}, title), ...children.flat(Infinity).filter(Boolean)];
   function simpleTable(caption, head, body, texts = 1) {
     return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, el("table", {},
-      el("caption", {}, caption),
+      el("caption", {}, el("span", {}, caption)),
       el("thead", {}, el("tr", {}, head.map((text, at) => el("th", { scope: "col", class: at >= texts ? "n" : null }, text)))),
       el("tbody", {}, body.map((line) => el("tr", {}, line.map((cell, at) => el(at ? "td" : "th", { scope: at ? null : "row", class: at >= texts ? "n" : null }, cell)))))));
   }
@@ -334,7 +337,7 @@
       svg.append(rect);
     }
     return [el("div", { class: "phases" }, svg),
-      el("p", { class: "meta" }, parts.filter(([, seconds]) => seconds).map(([name, seconds]) => `${name} ${duration(seconds)}`).join(", "))];
+      meta(parts.filter(([, seconds]) => seconds).map(([name, seconds]) => `${name} ${duration(seconds)}`).join(", "))];
   }
   function breakdown(found) {
     const fields = found && found.fields;
@@ -342,10 +345,15 @@
       const keys = [...new Set(Object.values(fields).flatMap((one) => Object.keys(one)))];
       const text = (one) => one === null || one === undefined ? "" : typeof one === "object" ? JSON.stringify(one) : String(one);
       const rest = Object.entries(found).filter(([key, one]) => key !== "fields" && one !== null && one !== "");
-      return [simpleTable("Breakdown", ["field", ...keys], Object.entries(fields).map(([name, one]) => [name, ...keys.map((key) => text(one[key]))]), 1 + keys.length),
+      return [marked(simpleTable("Breakdown", ["field", ...keys], Object.entries(fields).map(([name, one]) => [name, ...keys.map((key) => text(one[key]))]), 1 + keys.length), (at) => Object.values(fields)[at].ok === false),
         rest.length ? folded(JSON.stringify(Object.fromEntries(rest), null, 2), "pre") : null];
     }
-    return [folded(JSON.stringify(found, null, 2), "pre")];
+    return titled("Breakdown", folded(JSON.stringify(found, null, 2), "pre"));
+  }
+  /** Mark the rows of what was missed. */
+  function marked(made, isMissed) {
+    [...made.querySelectorAll("tbody tr")].forEach((line, at) => line.classList.toggle("worse", isMissed(at)));
+    return made;
   }
   async function trialPanel(row, wanted, isFirst) {
     const detail = await detailOf(row), outcome = value(row, "outcome");
@@ -356,11 +364,11 @@
       reward === null ? null : el("span", { class: "meta" }, `needed ${value(row, "threshold")}`)));
     panel.append(el("p", { class: "note" }, value(row, "why")));
     const id = idOf(row), status = value(row, "status"), usage = [["in", "tokens_in"], ["out", "tokens_out"]]
-      .filter(([, name]) => value(row, name) !== null).map(([word, name]) => `${number(value(row, name), 0)} ${word}`).join(", ");
+      .filter(([, name]) => value(row, name) !== null).map(([word, name]) => `${number(value(row, name))} ${word}`).join(", ");
     panel.append(facts([
       ["agent", value(row, "agent")], ["repetition", `${value(row, "repetition")}, attempt ${value(row, "attempt")}${byName("final")[row] ? "" : " (not the one that counts)"}`],
-      ["status", status], ["turns", value(row, "turns") === null ? "" : String(value(row, "turns"))],
-      ["tokens", usage], ["cost", value(row, "usd") === null ? "" : `${shownValue(row, "usd")} USD`],
+      ["status", status], ["turns", value(row, "turns")],
+      ["tokens", usage], ["cost", shownValue(row, "usd") && `${shownValue(row, "usd")} USD`],
       ["started", new Date(value(row, "started") * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC"],
       ["time", shownValue(row, "seconds")], ["backend", `${value(row, "backend")}${value(row, "image") ? `, ${value(row, "image")}` : ""}`],
       ["experiment", value(row, "experiment")], ["trial", copyable(id)],
@@ -371,9 +379,9 @@
     if (bar) panel.append(...titled("Phases", ...bar));
     if (!detail) {
       const why = data.include === "figures" ? "This report has figures only." : "The details of this trial are not in this file, to keep it small.";
-      panel.append(el("p", { class: "note warn" }, why, " ", el("code", {}, `aec-bench ledger show ${id.slice(0, 8)}`), " shows them."));
+      panel.append(warned(why, " ", el("code", {}, `aec-bench ledger show ${id.slice(0, 8)}`), " shows them."));
     } else await fill(panel, row, detail, wanted, isFirst);
-    panel.append(...titled("Other trials of this task", others(row)));
+    panel.append(others(row));
     return panel;
   }
   function evaluations(row) {
@@ -385,9 +393,9 @@
   function others(row) {
     const task = byName("task")[row];
     const found = ordered(rows.filter((other) => other !== row && byName("task")[other] === task), "agent");
-    if (!found.length) return el("p", { class: "note" }, "There are none.");
+    if (!found.length) return el("p", { class: "note" }, "There are no other trials of this task.");
     const shown = found.slice(0, 60);
-    return el("div", {}, simpleTable("Other trials", ["agent", "outcome", "reward", "turns", "time", "compare"], shown.map((other) => [
+    return el("div", {}, simpleTable("Other trials of this task", ["agent", "outcome", "reward", "turns", "time", "compare"], shown.map((other) => [
       trialLink(other, label(other)), tag(value(other, "outcome")), shownValue(other, "reward"), shownValue(other, "turns"), shownValue(other, "seconds"),
       el("a", { href: fragment({ trial: idOf(row), with: idOf(other) }, filters()) }, "side by side")])),
       found.length > shown.length ? el("p", {}, el("a", { href: fragment({ task: value(row, "task") }, {}) }, `All ${found.length + 1}`)) : null);
@@ -395,11 +403,11 @@
   async function fill(panel, row, detail, wanted, isFirst) {
     const add = (...nodes) => panel.append(...nodes.flat(Infinity).filter(Boolean));
     if (detail.error) add(titled("Error", facts([["cause", detail.error.cause], ["type", detail.error.type], ["phase", detail.error.phase]]), folded(detail.error.message, "pre")));
-    if (detail.cause) add(el("p", { class: "note warn" }, detail.cause));
+    if (detail.cause) add(warned(detail.cause));
     if (detail.agent_error) add(titled("The agent's error", folded(detail.agent_error, "pre")));
-    for (const warning of detail.warnings || []) add(el("p", { class: "note warn" }, warning));
-    if (detail.parts) add(titled("Parts of the reward", simpleTable("Parts", ["part", "score"], Object.entries(detail.parts).map(([name, score]) => [name, String(Number(score.toPrecision(4)))]))));
-    if (detail.breakdown !== undefined) add(titled("Breakdown", breakdown(detail.breakdown)));
+    for (const warning of detail.warnings || []) add(warned(warning));
+    if (detail.parts) add(marked(simpleTable("Parts of the reward", ["part", "score"], Object.entries(detail.parts).map(([name, score]) => [name, String(Number(score.toPrecision(4)))])), (at) => Object.values(detail.parts)[at] < 1));
+    if (detail.breakdown !== undefined) add(breakdown(detail.breakdown));
     if (data.include === "all") {
       const text = !detail.instruction ? null : live ? detail.instruction : await unpack(`i-${detail.instruction}`);
       const note = detail.instruction_from && detail.instruction_from !== "stored" ? ` (from ${detail.instruction_from})` : "";
@@ -407,11 +415,11 @@
     }
     if (detail.excerpt) add(titled(`Output${detail.output_path ? `: ${detail.output_path}` : ""}`, folded(detail.excerpt, "pre")));
     if (detail.verifier_output) add(titled(`Verifier${detail.verifier_returncode === undefined ? "" : `, exit ${detail.verifier_returncode}`}`, folded(detail.verifier_output, "pre")));
-    for (const problem of detail.problems || []) add(el("p", { class: "note warn" }, problem));
+    for (const problem of detail.problems || []) add(warned(problem));
     if (detail.entries) add(titled("Trajectory", trajectory(row, detail.entries, isFirst ? Number(wanted.turn) || 0 : 0, isFirst)));
     if (live) add(titled("Files", live.files(value(row, "experiment"), idOf(row), detail.listed || [])));
     else if (detail.files) add(titled("Files", detail.files.map(([path, bytes, text]) => text === null
-      ? el("p", { class: "meta" }, el("code", {}, path), ` ${size(bytes)}`)
+      ? meta(el("code", {}, path), ` ${size(bytes)}`)
       : el("details", {}, el("summary", {}, el("code", {}, path), ` ${size(bytes)}`), folded(text, "pre")))));
   }
 
@@ -434,7 +442,7 @@
     const draw = (until) => {
       for (; drawn < Math.min(until, turns.length); drawn++) list.append(turnElement(turns[drawn], row, isFirst));
       more.hidden = drawn >= turns.length;
-      more.textContent = `Show ${Math.min(TURNS, turns.length - drawn)} more of ${number(turns.length, 0)} turns`;
+      more.textContent = `Show ${Math.min(TURNS, turns.length - drawn)} more of ${number(turns.length)} turns`;
     };
     const switches = el("div", { class: "switches", role: "group", "aria-label": "Shown parts" });
     for (const [name, roles] of [["reasoning", ".reasoning"], ["tool calls", ".e-tool_call"], ["results", ".e-tool_result"], ["system", ".e-system"]]) {
@@ -444,7 +452,7 @@
     const apply = () => { for (const roles of [".reasoning", ".e-tool_call", ".e-tool_result", ".e-system"]) for (const one of list.querySelectorAll(roles)) one.hidden = hidden.has(roles); };
     const bad = turns.find((one) => one.entries.some(hasFailed));
     if (bad && isFirst) switches.append(el("a", { href: fragment({ turn: bad.turn }) }, `first failed command: turn ${bad.turn}`));
-    switches.append(el("span", { class: "meta" }, `${number(turns.filter((one) => one.turn).length, 0)} turns`));
+    switches.append(el("span", { class: "meta" }, `turns: ${number(turns.filter((one) => one.turn).length)}`));
     const at = target ? turns.findIndex((one) => one.turn === target) : -1;
     draw(Math.max(TURNS, at + 10));
     more.addEventListener("click", apply);
@@ -461,8 +469,8 @@
   }
   function turnElement({ turn, entries }, row, isFirst) {
     const head = entries.find((entry) => entry.role === "assistant") || entries[0];
-    const about = [head.model, head.tokens_in && `${number(head.tokens_in, 0)} in`, head.tokens_cache_read && `${number(head.tokens_cache_read, 0)} from cache`,
-      head.tokens_out && `${number(head.tokens_out, 0)} out`, head.cost_usd && `${head.cost_usd.toFixed(4)} USD`, head.ms > 50 && duration(head.ms / 1000),
+    const about = [head.model, head.tokens_in && `${number(head.tokens_in)} in`, head.tokens_cache_read && `${number(head.tokens_cache_read)} from cache`,
+      head.tokens_out && `${number(head.tokens_out)} out`, head.cost_usd && `${head.cost_usd.toFixed(4)} USD`, head.ms > 50 && duration(head.ms / 1000),
       head.waited_sec > 0.05 && `waited ${duration(head.waited_sec)}`].filter(Boolean).join(", ");
     const made = el("div", { class: `turn${entries.some(hasFailed) ? " bad" : ""}`, id: isFirst ? `turn-${turn}` : null, "data-turn": turn, tabindex: -1 });
     made.append(el("h4", {}, turn && isFirst ? el("a", { href: fragment({ turn }) }, `Turn ${turn}`) : turn ? `Turn ${turn}` : "Task", el("small", {}, about)));
@@ -482,10 +490,10 @@
       const about = [entry.exit !== undefined ? `exit ${entry.exit}` : failed ? "error" : "", entry.ms > 50 ? duration(entry.ms / 1000) : ""].filter(Boolean).join(", ");
       if (about) made.append(el("p", { class: `meta ${failed ? "bad" : ""}` }, about));
       for (const text of [entry.text, entry.out]) if (text) made.append(folded(text, failed ? "failed-result" : "pre"));
-      if (entry.err) made.append(el("p", { class: "meta" }, "stderr"), folded(entry.err, failed ? "failed-result" : "pre"));
-      if (!entry.text && !entry.out && !entry.err) made.append(el("p", { class: "meta" }, "no output"));
-    } else if (entry.text) made.append(entry.role === "assistant" ? folded(entry.text, "said") : el("div", {}, el("p", { class: "meta" }, entry.role), folded(entry.text, "pre")));
-    if (entry.link) made.append(el("p", { class: "meta" }, entry.link));
+      if (entry.err) made.append(meta("stderr"), folded(entry.err, failed ? "failed-result" : "pre"));
+      if (!entry.text && !entry.out && !entry.err) made.append(meta("no output"));
+    } else if (entry.text) made.append(entry.role === "assistant" ? folded(entry.text, "said") : el("div", {}, meta(entry.role), folded(entry.text, "pre")));
+    if (entry.link) made.append(meta(entry.link));
     return made;
   }
 
@@ -495,13 +503,13 @@
     const step = (other, text, rel) => other === undefined || at < 0 ? el("span", { class: "meta" }, text) : el("a", { href: fragment({ trial: idOf(other) }, filters()), rel }, text);
     return el("div", { class: "crumbs" }, el("a", { href: back() }, "All trials"),
       el("a", { href: fragment({ page: "task", task: value(row, "task") }, {}) }, "This task"),
-      el("span", { class: "push meta" }, at < 0 ? "not among the filtered trials" : `${number(at + 1, 0)} of ${number(shownRows.length, 0)}`), step(previous, "← Previous", "prev"), step(next, "Next →", "next"));
+      el("span", { class: "push crumbs" }, el("span", { class: "meta" }, at < 0 ? "not among the filtered trials" : `${number(at + 1)} of ${number(shownRows.length)}`), step(previous, "← Previous", "prev"), step(next, "Next →", "next")));
   }
   let opened = "";
   async function openTrial(wanted) {
     const row = rowOf(wanted.trial), key = `${wanted.trial}|${wanted.with || ""}`;
     if (row < 0 && live && await live.underWay(wanted.trial)) { opened = ""; return; }
-    if (row < 0) { single(el("p", { class: "note warn" }, `No trial of this report has an id that starts with '${wanted.trial}'.`), el("a", { href: "#trials" }, "All trials")); return; }
+    if (row < 0) { single(warned(`No trial of this report has an id that starts with '${wanted.trial}'.`), el("a", { href: "#trials" }, "All trials")); return; }
     if (opened !== key || $("single").hidden) {
       const second = wanted.with ? rowOf(wanted.with) : -1;
       const panels = [await trialPanel(row, wanted, true)];
@@ -521,12 +529,12 @@
   async function openTask(wanted) {
     tasksData = tasksData || await unpack("tasks-data");
     const found = tasksData[wanted.task];
-    if (!found) { single(el("p", { class: "note warn" }, `No task of this report is called '${wanted.task}'.`)); return; }
-    const most = Math.max(0, ...found.agents.map((one) => one.trials.length));
+    if (!found) { single(warned(`No task of this report is called '${wanted.task}'.`)); return; }
+    const numbers = [...Array(Math.max(0, ...found.agents.map((one) => one.trials.length))).keys()];
     const panel = el("article", { class: "panel" }, el("div", { class: "headline" }, el("h2", { tabindex: -1 }, wanted.task), found.verdict ? el("span", { class: "tag unverified" }, found.verdict) : null), facts(found.facts));
-    panel.append(...titled("Rewards", simpleTable("Rewards by agent and trial", ["agent", "mean", "median time", "median USD", ...Array.from({ length: most }, (_, i) => `trial ${i + 1}`)],
-      found.agents.map((one) => [one.agent, one.mean, one.time, one.usd, ...Array.from({ length: most }, (_, i) => one.trials[i] ? el("a", { href: fragment({ trial: idOf(one.trials[i][0]), task: wanted.task }, {}) }, one.trials[i][1]) : "")]))));
-    if (found.parts && found.parts.length) panel.append(...titled("Parts of the reward, those missed most first", simpleTable("Mean score by part and agent", ["part", ...found.agents.map((one) => one.agent)], found.parts)));
+    panel.append(simpleTable("Rewards by agent and trial", ["agent", "mean", "median time", "median USD", ...numbers.map((i) => `trial ${i + 1}`)],
+      found.agents.map((one) => [one.agent, one.mean, one.time, one.usd, ...numbers.map((i) => one.trials[i] ? el("a", { href: fragment({ trial: idOf(one.trials[i][0]), task: wanted.task }, {}) }, one.trials[i][1]) : "")])));
+    if (found.parts && found.parts.length) panel.append(simpleTable("Mean score by part of the reward and agent, those missed most first", ["part", ...found.agents.map((one) => one.agent)], found.parts));
     opened = "";
     single(el("div", { class: "crumbs" }, el("a", { href: "#matrix" }, "All tasks"), el("a", { href: fragment({ task: wanted.task }, {}) }, "Trials of this task")), panel);
     panel.querySelector("h2").focus({ preventScroll: true });
@@ -553,12 +561,21 @@
       if (!anchor.includes("=")) { if (anchor && $(anchor) && (!was || anchor !== "main")) $(anchor).scrollIntoView(); }
       else if (anchor && table && document.activeElement !== table.task && !table.form.contains(document.activeElement) && !table.heads.contains(document.activeElement)) $("trials").scrollIntoView();
     }
-    const current = isSingle || anchor.includes("=") ? "trials" : anchor || "overview";
-    for (const link of every("nav a")) {
-      if (link.hash !== `#${current}`) { link.removeAttribute("aria-current"); continue; }
-      link.setAttribute("aria-current", "true");
-      link.closest("ul").scrollLeft = link.offsetLeft - 40;
+    mark(isSingle || anchor.includes("=") ? "trials" : anchor || "overview");
+  }
+  function mark(name) {
+    for (const link of every("nav a[href^='#']")) {
+      const isNow = link.hash === `#${name}`, was = link.ariaCurrent;
+      link.ariaCurrent = isNow ? "true" : null;
+      const list = link.closest("ul"), x = link.offsetLeft - list.scrollLeft;
+      if (isNow && !was && (x < 0 || x + link.offsetWidth > list.clientWidth)) list.scrollLeft += x - 40;
     }
+  }
+  /** Mark the page that is being read. */
+  function spy() {
+    const found = [...every("#report:not([hidden]) > section")], isEnd = scrollY + innerHeight >= html.scrollHeight - 2;
+    const now = isEnd ? found.at(-1) : found.findLast((one) => one.getBoundingClientRect().top < innerHeight / 3);
+    if (now && scrollY) mark(now.id);
   }
 
   /* ---- files to take away ---- */
@@ -569,7 +586,7 @@
     setTimeout(() => URL.revokeObjectURL(url), 10000);
   }
   function csvCell(text) {
-    // A spreadsheet must not take foreign text for a formula.
+    /* A spreadsheet must not take foreign text for a formula. */
     const safe = /^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.,]+( to [+-]?[\d.]+)?$/.test(text) ? `'${text}` : text;
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   }
@@ -590,11 +607,11 @@
     for (const one of root.querySelectorAll("table")) {
       if (one.dataset.name === "trials" || one.caption.querySelector("button")) continue;
       const name = one.dataset.name || one.caption.textContent;
-      one.caption.append(el("span", { class: "bar-tools" }, csvButton(name, () => [...one.rows].filter((line) => !line.hidden).map((line) => [...line.cells].filter((cell) => !cell.hidden).map((cell) => cell.dataset.label || cell.textContent)))));
+      (one.caption.firstElementChild || one.caption).append(el("span", { class: "bar-tools" }, csvButton(name, () => [...one.rows].filter((line) => !line.hidden).map((line) => [...line.cells].filter((cell) => !cell.hidden).map((cell) => cell.dataset.label || cell.textContent)))));
       if (one.tBodies[0].rows.length > 2) makeSortable(one);
     }
     for (const one of root.querySelectorAll("figure.chart:not(:has(button))")) {
-      one.querySelector("figcaption").append(small("SVG", () => save(`${one.dataset.name}.svg`, "image/svg+xml", svgText(one.querySelector("svg"))), `Save ${one.dataset.name} as SVG`));
+      one.querySelector("figcaption").append(small("SVG", () => save(`${one.dataset.name}.svg`, "image/svg+xml", svgText([...one.querySelectorAll("svg")].find((svg) => svg.getBoundingClientRect().width))), `Save ${one.dataset.name} as SVG`));
     }
   }
   function makeSortable(one) {
@@ -654,14 +671,18 @@
 
   /** Show these attempts. */
   async function take(found) {
-    data = found; tasksData = null; before = null;
+    data = found; tasksData = null;
     ids = Uint8Array.from(atob(data.ids), (char) => char.charCodeAt(0));
-    rows = Array.from({ length: data.n }, (_, index) => index);
-    // A column that says the same of every trial says nothing.
+    rows = [...Array(data.n).keys()];
+    /* A column that says the same of every trial says nothing. */
     const dull = { attempt: 1, warnings: 0, usd: null, tokens_out: null, turns: null };
     COLUMNS = ALL_COLUMNS.filter(([name]) => !(name in dull) || byName(name)?.some((found) => found !== dull[name]));
     $("trials-app").replaceChildren();
     table = data.n ? new Trials($("trials-app")) : null;
+    await renew();
+  }
+  async function renew() {
+    before = null;
     linkMatrix();
     addTools($("report"));
     if (table || live) await route();
@@ -675,11 +696,12 @@
     begin();
     places = (await unpack("places")) || [];
     addEventListener("hashchange", route);
-    addEventListener("resize", () => { if (table) table.draw(); });
+    addEventListener("resize", () => { if (table) { table.height = 0; table.draw(); } });
+    addEventListener("scroll", spy, { passive: true });
     addEventListener("beforeprint", () => { for (const one of every("#report details")) one.open = true; });
     await take(await unpack("columns"));
     html.setAttribute("data-ready", "");
   }
-  if (live) live.begin({ el, begin, start, take, single, titled, facts, simpleTable, trajectory, tag, duration, size, say, save, addTools, parameters, table: () => table });
+  if (live) live.begin({ el, begin, start, take, renew, single, titled, facts, simpleTable, trajectory, tag, duration, size, say, save, addTools, parameters, table: () => table });
   else start();
 })();

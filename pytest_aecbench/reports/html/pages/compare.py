@@ -57,18 +57,18 @@ def _table(comparison: Comparison) -> Table:
     return Table(
         "compare",
         f"Change of each agent since {comparison.before}",
-        ("agent", "pairs", "before", "after", "change", "95 % interval", "SE", "p"),
+        ("agent", "change", "95 % interval", "SE", "p", "before", "after", "pairs"),
         [
             Row(
                 [
                     agent.name,
-                    f"{agent.pairs}",
-                    f"{agent.before:.2f}",
-                    f"{agent.after:.2f}",
                     Cell(f"{agent.change:+.2f}", kind=_direction(agent.change)),
                     agent.bounds_text,
                     number_text(agent.standard_error),
                     p_text(agent.p),
+                    f"{agent.before:.2f}",
+                    f"{agent.after:.2f}",
+                    f"{agent.pairs}",
                 ]
             )
             for agent in comparison.agents
@@ -91,19 +91,20 @@ def _agent_blocks(comparison: Comparison, agent: AgentComparison) -> Iterator[Bl
     # Those that changed are the last to be drawn, and the last to be left out.
     lines.sort(key=lambda line: abs(line[2] - line[1]))
     names = (comparison.before, comparison.after)
-    yield Chart(f"slopes-{agent.name}", title, slopes(title, names, lines[-_LINES:]), "small")
+    drawn = slopes(title, names, lines[-_LINES:])
+    yield Chart(f"slopes-{agent.name}", title, drawn, kind="small")
     yield Table(
         f"changed-{agent.name}",
         f"{agent.name}: tasks that changed, worse first",
-        ("task", "pairs", "before", "after", "change"),
+        ("task", "change", "before", "after", "pairs"),
         [
             Row(
                 [
                     Cell(task.task_id, task_link(task.task_id)),
-                    f"{task.pairs}",
+                    Cell(f"{task.change:+.2f}", kind=_direction(task.change)),
                     f"{task.before:.2f}",
                     f"{task.after:.2f}",
-                    Cell(f"{task.change:+.2f}", kind=_direction(task.change)),
+                    f"{task.pairs}",
                 ]
             )
             for task in changed[:_LISTED]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.columns import cells, heads, number_text
 from pytest_aecbench.reports.html.blocks import Chart, Note, Row, Section, Table
-from pytest_aecbench.reports.html.charts import legend, scatter
+from pytest_aecbench.reports.html.charts import both, legend, scatter
 from pytest_aecbench.reports.spending import SPENT, Spending, efficient, spending
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def cost(figures: Figures) -> Section:
         unknown = [agent for agent, amount in amounts.items() if amount is None]
         plots += _plot(figures, name, unit, amounts)
         notes += [Note(f"{unit} not known: {', '.join(unknown)}.")] if unknown else []
-    blocks: list[Block] = [Chart("agents", "Agents", legend("Agents", agents), "legend")]
-    blocks += [*plots, *notes]
+    marks = Chart("agents", "Agents", *both(legend, "Agents", agents), kind="legend")
+    blocks: list[Block] = [*([marks] if plots else []), *plots, *notes]
     blocks.append(
         Table(
             "cost",
@@ -84,6 +84,6 @@ def _plot(
         if amount is not None and reward is not None:
             points.append((row.agent, series, amount, reward))
     if points:
-        title = f"Mean reward against {unit}"
+        title = f"Reward against {unit}"
         joined = efficient([(amount, reward.mean) for _, _, amount, reward in points])
-        yield Chart(f"cost-{name}", title, scatter(title, unit, points, joined), "small")
+        yield Chart(f"cost-{name}", title, scatter(title, unit, points, joined), kind="small")

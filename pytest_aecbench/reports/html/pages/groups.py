@@ -16,7 +16,7 @@ from pytest_aecbench.reports.html.blocks import (
     Table,
     trials_link,
 )
-from pytest_aecbench.reports.html.charts import dots
+from pytest_aecbench.reports.html.charts import both, dots
 from pytest_aecbench.reports.rankings import GROUPS, group_head
 from pytest_aecbench.reports.summary import group_of
 
@@ -59,7 +59,8 @@ def _blocks(by: str, found: Mapping[str, Mapping[str, Group]]) -> Iterator[Block
         (name, [of_agent[name].mean if name in of_agent else None for of_agent in found.values()])
         for name in names
     ]
-    yield Chart(f"by-{by}", title, dots(title, bands, list(found)))
+    if any(mean is not None for _, means in bands for mean in means):
+        yield Chart(f"by-{by}", title, *both(dots, title, bands, list(found)))
     rows = [
         Row([agent, _name(by, name), *cells(TABLE, group)])
         for agent, of_agent in found.items()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.columns import cells, heads
 from pytest_aecbench.reports.html.blocks import Cell, Chart, Row, Section, Table, trials_link
-from pytest_aecbench.reports.html.charts import interval_strip, strips
+from pytest_aecbench.reports.html.charts import both, interval_strip, strips
 from pytest_aecbench.reports.html.pages.cost import spendings
 from pytest_aecbench.reports.rankings import board_cells, board_head, pair_head, pair_rows
 from pytest_aecbench.reports.spending import SPENT
@@ -29,15 +29,10 @@ def leaderboard(figures: Figures) -> Section:
         name, *rest = board_cells(board, row)
         more = (_hat(row), *cells(SPENT, spent[row.agent]))
         rows.append(Row([Cell(name, trials_link(agent=name)), _strip(row), *rest, *more]))
+    title = "Mean reward of each agent with its 95 % interval over tasks"
+    means = [(row.agent, row.summary.overall.mean) for row in board.rows]
     blocks: list[Block] = [
-        Chart(
-            "leaderboard",
-            "Mean reward of each agent with its 95 % interval over tasks",
-            strips(
-                "Mean reward of each agent with its 95 % interval over tasks",
-                [(row.agent, row.summary.overall.mean) for row in board.rows],
-            ),
-        ),
+        Chart("leaderboard", title, *both(strips, title, means)),
         Table(
             "leaderboard",
             "Agents, best first",

@@ -35,7 +35,10 @@ def overview(figures: Figures) -> Section:
     if source.has_results and not source.is_served:
         words = "answers and outputs; publish with --include=figures"
         blocks.append(Note(f"This page contains {words}.", "warn"))
-    blocks.append(Facts([*_facts(figures.attempts)]))
+    if figures.attempts:
+        blocks.append(Facts([*_facts(figures.attempts)]))
+    else:
+        blocks.append(Note("No trial has a record yet." if source.is_served else "No trials."))
     blocks += [Note(note) for note in board_notes(figures.board, printable)]
     blocks += _warnings(figures)
     blocks += [Note(f"{problem}; skipped", "warn") for problem in source.problems[:_LISTED]]
@@ -61,9 +64,9 @@ def _tiles(figures: Figures) -> Tiles:
     partly = "" if known == of else f"known for {known} of {of} attempts"
     tiles = [
         ("trials", f"{len(final)}", counted(figures.board.tasks, "task"), ""),
-        ("passed", f"{outcomes['passed']}", _share(outcomes["passed"], len(final)), "good"),
-        ("failed", f"{outcomes['failed']}", _share(outcomes["failed"], len(final)), "bad"),
-        ("errors", f"{outcomes['error']}", "not scored", "warn" if outcomes["error"] else ""),
+        _outcome("passed", outcomes["passed"], _share(outcomes["passed"], len(final)), "good"),
+        _outcome("failed", outcomes["failed"], _share(outcomes["failed"], len(final)), "bad"),
+        _outcome("errors", outcomes["error"], "not scored", "warn"),
     ]
     if outcomes["unverified"]:
         tiles.append(("unverified", f"{outcomes['unverified']}", "not scored", ""))
@@ -77,6 +80,11 @@ def _tiles(figures: Figures) -> Tiles:
     total_sec = sum(summary.duration_sec for summary in summaries)
     tiles.append(("trial time", duration_text(total_sec), _wall(figures.attempts), ""))
     return Tiles(tiles)
+
+
+def _outcome(name: str, count: int, remark: str, kind: str) -> tuple[str, str, str, str]:
+    """Return a figure that has its colour if it is not 0."""
+    return name, f"{count}", remark, kind if count else ""
 
 
 def _share(part: int, whole: int) -> str:
@@ -102,10 +110,9 @@ def _facts(records: Sequence[Recorded]) -> Iterator[tuple[str, str]]:
     yield "datasets", _list(datasets) if datasets else "none"
     yield "agents", _list(_agent(record) for record in records)
     yield "backends", _list(record.environment.backend for record in records)
-    if records:
-        first = min(record.timing.started_at for record in records)
-        last = max(record.timing.finished_at for record in records)
-        yield "when", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
+    first = min(record.timing.started_at for record in records)
+    last = max(record.timing.finished_at for record in records)
+    yield "when", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
     yield "pytest-aecbench", _list(record.harness_version for record in records)
 
 

@@ -15,7 +15,7 @@ from pytest_aecbench.reports.html.blocks import (
     Table,
     task_link,
 )
-from pytest_aecbench.reports.html.charts import curves
+from pytest_aecbench.reports.html.charts import both, curves
 from pytest_aecbench.reports.reliability import reliability as curves_of
 from pytest_aecbench.reports.saturation import COLUMNS
 from pytest_aecbench.text import counted
@@ -45,9 +45,11 @@ def reliability(figures: Figures) -> Section:
             for series, (agent, one) in enumerate(found.items())
             if one is not None
         ]
-        blocks.append(Chart("reliability", title, curves(title, lines, most)))
-    else:
+        blocks.append(Chart("reliability", title, *both(curves, title, lines, most)))
+    elif known:
         blocks.append(Note("No agent has repetitions: --aec-repetitions=3 would show reliability."))
+    else:
+        blocks.append(Note("No trial has a score."))
     blocks.append(
         Table(
             "reliability",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.reports.html.blocks import Chart, Fold, Row, Section, Table
-from pytest_aecbench.reports.html.charts import histogram
+from pytest_aecbench.reports.html.blocks import Chart, Fold, Note, Row, Section, Table
+from pytest_aecbench.reports.html.charts import both, histogram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,22 +26,22 @@ def rewards(figures: Figures) -> Section:
     ]
     title = "Rewards of scored trials by agent"
     bounds = [f"{n / BINS:.2f} to {(n + 1) / BINS:.2f}" for n in range(BINS)]
+    used = [n for n in range(BINS) if any(bins[n] for _, bins, _, _ in rows)]
     table = Table(
         "rewards",
         "Scored trials by reward",
-        ("agent", "exactly 0", *bounds, "exactly 1"),
+        ("agent", "exactly 0", *(bounds[n] for n in used), "exactly 1"),
         [
-            Row([agent, f"{zeros}", *(f"{count or ''}" for count in bins), f"{ones}"])
+            Row([agent, f"{zeros}", *(f"{bins[n] or ''}" for n in used), f"{ones}"])
             for agent, bins, zeros, ones in rows
         ],
     )
+    has_scores = any(zeros or ones or any(bins) for _, bins, zeros, ones in rows)
+    plot = Chart("rewards", title, *both(histogram, title, rows))
     return Section(
         "rewards",
         "Rewards",
-        [
-            Chart("rewards", title, histogram(title, rows)),
-            Fold("Table of rewards", [table]),
-        ],
+        [plot if has_scores else Note("No trial has a score."), Fold("Table of rewards", [table])],
         "Exact zeros and exact ones stand apart from the bins between them.",
     )
 

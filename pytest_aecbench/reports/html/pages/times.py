@@ -7,7 +7,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.html.blocks import Chart, Note, Row, Section, Table
-from pytest_aecbench.reports.html.timeline import PHASES, timeline, usage
+from pytest_aecbench.reports.html.charts import both
+from pytest_aecbench.reports.html.timeline import PHASES, Attempts, timeline, usage
 from pytest_aecbench.text import counted, duration_text
 
 if TYPE_CHECKING:
@@ -23,15 +24,15 @@ def times(figures: Figures) -> Section:
     blocks: list[Block] = []
     if timings:
         title = "Attempts over time, by phase"
-        lanes, clock, is_binned = timeline(title, timings)
-        blocks.append(Chart("timeline", title, lanes))
-        title = "Attempts at once"
-        blocks.append(Chart("usage", title, usage(title, timings, clock)))
-        if is_binned:
-            blocks.append(Note("Each column shows the phase that took most of it."))
-        if clock.gaps_sec:
-            gaps = counted(len(clock.gaps_sec), "time")
-            idle = duration_text(math.fsum(clock.gaps_sec))
+        attempts = Attempts(timings)
+        blocks.append(Chart("timeline", title, *both(timeline, title, attempts)))
+        title = "Attempts at once, by phase"
+        blocks.append(Chart("usage", title, *both(usage, title, attempts)))
+        if attempts.is_binned:
+            blocks.append(Note("Each column of a lane shows the phase that took most of it."))
+        if gaps_sec := attempts.clock.gaps_sec:
+            gaps = counted(len(gaps_sec), "time")
+            idle = duration_text(math.fsum(gaps_sec))
             blocks.append(Note(f"Left out: {gaps} without an attempt, {idle} in all."))
     blocks.append(_sums(figures))
     return Section("timeline", "Timeline", blocks)

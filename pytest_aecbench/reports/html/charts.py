@@ -343,6 +343,13 @@ def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
+def _levels(y: Callable[[float], float], left: float, right: float) -> Iterator[Svg]:
+    """Yield the lines and numbers of an upright axis from 0 to 1."""
+    for tick in _TICKS:
+        yield element("line", x1=left, x2=right, y1=y(tick), y2=y(tick), class_="grid")
+        yield text(left - 8, y(tick) + 4, f"{tick:g}", kind="tick", anchor="end")
+
+
 def curves(
     layout: Layout,
     title: str,
@@ -361,9 +368,7 @@ def curves(
         return bottom - value * (bottom - top - 8)
 
     parts = [*legend]
-    for tick in _TICKS:
-        parts.append(element("line", x1=left, x2=right, y1=y(tick), y2=y(tick), class_="grid"))
-        parts.append(text(left - 8, y(tick) + 4, f"{tick:g}", kind="tick", anchor="end"))
+    parts += _levels(y, left, right)
     for k in range(1, most + 1, max(1, most // (8 if layout.above else 16))):
         parts.append(text(x(k), bottom + 16, f"{k}", kind="tick", anchor="middle"))
     parts.append(text((left + right) / 2, bottom + 34, "k", kind="tick", anchor="middle"))
@@ -406,9 +411,7 @@ def trend(
         return bottom - value * (bottom - top - 8)
 
     parts = [*legend]
-    for tick in _TICKS:
-        parts.append(element("line", x1=left, x2=right, y1=y(tick), y2=y(tick), class_="grid"))
-        parts.append(text(left - 8, y(tick) + 4, f"{tick:g}", kind="tick", anchor="end"))
+    parts += _levels(y, left, right)
     every = math.ceil(max(map(_wide, (label for label, _ in points)), default=0) / (step or 1))
     for index in range(0, len(points), max(every, 1)):
         at = left + 14 + index * step
@@ -443,9 +446,7 @@ def slopes(title: str, names: tuple[str, str], lines: Iterable[tuple[str, float,
         text(8, 16, before, kind="label"),
         text(width - 4, 16, after, kind="label", anchor="end"),
     ]
-    for tick in _TICKS:
-        parts.append(element("line", x1=left, x2=right, y1=y(tick), y2=y(tick), class_="grid"))
-        parts.append(text(left - 8, y(tick) + 4, f"{tick:g}", kind="tick", anchor="end"))
+    parts += _levels(y, left, right)
     for name, one, other in lines:
         kind = "worse" if other < one else "better" if other > one else "same"
         parts.append(

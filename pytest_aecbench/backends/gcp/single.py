@@ -7,7 +7,6 @@ through the bucket; all else is the image's again with each command.
 from __future__ import annotations
 
 import secrets
-import tempfile
 import threading
 import uuid
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from pytest_aecbench.backends.gcp import failures, job, scripts, staging
 from pytest_aecbench.backends.gcp.cloud import NotThere
 from pytest_aecbench.backends.gcp.logs import explained
 from pytest_aecbench.backends.gcp.submission import REAP
+from pytest_aecbench.backends.shared.spool import spool
 from pytest_aecbench.errors import (
     AecBenchError,
     BackendError,
@@ -132,7 +132,7 @@ class SingleSandbox:
 
     def _stage(self, request: BackendExecutionRequest, number: str) -> None:
         bucket = self.plan.cloud.bucket
-        with tempfile.SpooledTemporaryFile(staging.SPOOL) as file:
+        with spool() as file:
             staging.pack_command(
                 request,
                 self.plan.images[self.image_ref],
@@ -197,7 +197,7 @@ class SingleSandbox:
     def _read(self, request: BackendExecutionRequest, number: str) -> BackendExecutionResult:
         home = make_home("gcp")
         try:
-            with tempfile.SpooledTemporaryFile(staging.SPOOL) as file:
+            with spool() as file:
                 try:
                     self.plan.cloud.bucket.read(f"{self.prefix}agent-{number}.tar", file)
                     result = staging.read_result(request, file, home / "result")
@@ -219,7 +219,7 @@ class SingleSandbox:
                 self._execute(BackendExecutionRequest(":", timeout_sec=_COLLECT_SEC))
             files = self.home / "files"
             remove_tree(files)
-            with tempfile.SpooledTemporaryFile(staging.SPOOL) as file:
+            with spool() as file:
                 try:
                     self.plan.cloud.bucket.read(f"{self.prefix}state-{self._before}.tar", file)
                 except NotThere:

@@ -6,7 +6,6 @@ import math
 import secrets
 import shutil
 import tarfile
-import tempfile
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -14,6 +13,7 @@ from pytest_aecbench.backends import BackendExecutionResult, CollectedArtifacts,
 from pytest_aecbench.backends.remote.requests import add_parts, pack_uploads, request_parts
 from pytest_aecbench.backends.shared.archives import NOT_A_DIRECTORY, tidy, unpack
 from pytest_aecbench.backends.shared.output import OUTPUT_CAP
+from pytest_aecbench.backends.shared.spool import spool
 from pytest_aecbench.errors import BackendError, TransferError
 from pytest_aecbench.text import joined_ends
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pytest_aecbench.backends import BackendExecutionRequest, TrialRequest
 
 __all__ = [
-    "SPOOL",
     "Image",
     "mode_of",
     "pack",
@@ -34,7 +33,6 @@ __all__ = [
     "read_result",
 ]
 
-SPOOL = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
 _HALF = OUTPUT_CAP // 2
 _REASONS = {
@@ -124,7 +122,7 @@ def _add_request(
         user=image.user if request.user is None else request.user,
         is_first=is_first,
     )
-    with tempfile.SpooledTemporaryFile(SPOOL) as archive:
+    with spool() as archive:
         pack_uploads(archive, request.uploads, contents)
         add_parts(tar, parts, archive, below)
 

@@ -7,7 +7,6 @@ only when more of them have ended. Calls thus do not grow with the number of tri
 from __future__ import annotations
 
 import secrets
-import tempfile
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -23,6 +22,7 @@ from pytest_aecbench.backends import TrialOutcome
 from pytest_aecbench.backends.gcp import failures, job, scripts, staging
 from pytest_aecbench.backends.gcp.cloud import NotThere
 from pytest_aecbench.backends.gcp.logs import explained
+from pytest_aecbench.backends.shared.spool import spool
 from pytest_aecbench.errors import AecBenchError, BackendError, BackendLost
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.text import counted
@@ -40,7 +40,6 @@ Outcome = tuple[str, "TrialOutcome | AecBenchError"]
 REAP = "'aec-bench reap --backend gcp' removes them after the run"
 OBJECTS = "aecbench"  # the directory of the bucket, in which each process has its own
 _AT_ONCE = 16  # uploads and downloads
-_SPOOL = 16 * 1024 * 1024
 _TASKS_PER_SEC = 1000  # a poll of a large job takes several pages, so there are fewer polls
 _TASK = batch_v1.TaskStatus.State
 
@@ -200,7 +199,7 @@ class Submission:
             self._end(one)
 
     def _stage(self, one: _Job, index: int, request: TrialRequest) -> None:
-        with tempfile.SpooledTemporaryFile(_SPOOL) as file:
+        with spool() as file:
             staging.pack(request, self._plan.images, file)
             self._plan.cloud.bucket.write(f"{one.prefix}in-{index}.tar", file)
 
@@ -294,8 +293,8 @@ class Submission:
             return BackendError(f"{where}: was given up")
         try:
             with (
-                tempfile.SpooledTemporaryFile(_SPOOL) as agents,
-                tempfile.SpooledTemporaryFile(_SPOOL) as verifiers,
+                spool() as agents,
+                spool() as verifiers,
             ):
                 left = self._read(f"{one.prefix}agent-{index}.tar", agents)
                 graded = None

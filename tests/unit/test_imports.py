@@ -43,6 +43,7 @@ def missing() -> dict[str, str]:
     """Return the modules of backends whose SDK is not installed, with the name of that."""
     rows = ((dotted.rpartition(".")[0], extra) for dotted, extra in BACKENDS.values() if extra)
     sdks = {module: SDKS.get(extra, extra) for module, extra in rows}
+    sdks["pytest_aecbench.cooperbench.gcp"] = SDKS["gcp"]
     return {module: sdk for module, sdk in sdks.items() if not is_installed(sdk)}
 
 

@@ -17,6 +17,12 @@ import importlib, os, sys, warnings
 import filelock, pluggy, pydantic, pytest, typer, typer.main, xdist.scheduler, yaml
 
 warnings.filterwarnings("ignore", ".*Python 3.10 is EOL and Modal")
+warnings.filterwarnings("ignore", "You are using a .*Python version", FutureWarning)
+for name in ("docker", "google.cloud.batch_v1", "google.cloud.storage"):  # of many modules
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        pass
 for name in sys.argv[1:]:
     child = os.fork()
     if not child:

@@ -284,7 +284,7 @@ ENDS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_end_of_a_machine_is_told_apart_with_what_to_do_and_its_log(cloud: Cloud) -> None:
     cloud.task()
     for index, code in enumerate(ENDS):
@@ -448,7 +448,7 @@ def test_progress_says_what_a_job_waits_for(cloud: Cloud) -> None:
     assert line.endswith(f"{page}{job_id}/details?project=project-1")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_progress_counts_tasks_by_their_state(cloud: Cloud) -> None:
     cloud.task()
     cloud.server.mishaps.append(Mishap(PREEMPTED, index=0, after_sec=0))

@@ -87,7 +87,7 @@ def test_a_needle_is_found_in_a_document_that_the_root_never_sees(
         sent = "".join(asked(body) for body in bodies(server, ROOT)).replace("\\n", "\n")
         assert sent.count("clause 00000") > 10  # both ends of what was printed are shown
         doc = "".join(lines)
-        # Whoever sees 12,000 characters in a row sees one of these pieces.
+        # 12,000 characters in a row hold at least one of these pieces.
         pieces = (doc[start : start + 6000] for start in range(0, len(doc) - 6000, 6000))
         assert not any(piece in sent for piece in pieces)
         longest = max(len(json.dumps(body)) for body in bodies(server, ROOT))

@@ -180,3 +180,34 @@ def test_the_verifier_has_its_own_sandbox_unless_the_task_says_otherwise(
         "civil/own": 0,
         "civil/shared": 1,
     }
+
+
+AHEAD = """
+    import threading
+    from pytest_aecbench.backends.local import LocalBackend
+
+    class Counting(LocalBackend):
+        launched = threading.Semaphore(0)
+
+        def launch_trial(self, **kwargs):
+            handle = super().launch_trial(**kwargs)
+            Counting.launched.release()
+            return handle
+
+        def execute_trial(self, *, handle, request):
+            if "the agent works" in request.command:
+                both = [Counting.launched.acquire(timeout=30) for _ in range(2)]
+                assert all(both), "the verifier has no sandbox yet"
+            return super().execute_trial(handle=handle, request=request)
+
+    def pytest_aecbench_make_backend(config, name):
+        return Counting()
+"""
+
+
+@pytest.mark.needs("namespaces")
+def test_the_verifiers_sandbox_starts_while_the_agent_works(project: Project) -> None:
+    project.task()
+    project.pytester.makeconftest(AHEAD)
+    result = project.run(f"--aec-agent=command:: the agent works; {SOLVE}")
+    result.assert_outcomes(passed=1)

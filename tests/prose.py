@@ -6,6 +6,7 @@ import ast
 import re
 import tokenize
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 # What to avoid -> what to write instead.
@@ -34,6 +35,26 @@ def faults(text: str) -> list[str]:
 
 def _around(text: str, match: re.Match[str]) -> str:
     return " ".join(text.split())[max(0, match.start() - 30) : match.end() + 30]
+
+
+# Nouns that messages count.
+COUNTED = re.compile(
+    r" (?:(?!with|has|runs)[a-z]+ )?(?:agent|attempt|check|error|experiment|line|record|row|sandbox"
+    r"|section|task|template|trial|warning)(?:s|es)\b"
+)
+
+
+def uncounted(module: Path) -> Iterator[str]:
+    """Yield the messages of a module in which a plural noun follows a number that may be one."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        for number, text in pairwise(node.values if isinstance(node, ast.JoinedStr) else []):
+            if not isinstance(number, ast.FormattedValue) or not isinstance(text, ast.Constant):
+                continue
+            is_constant = (
+                isinstance(number.value, ast.Name) and number.value.id.strip("_").isupper()
+            )
+            if COUNTED.match(str(text.value)) and not is_constant:
+                yield ast.unparse(node)
 
 
 def paragraphs(page: str) -> list[str]:

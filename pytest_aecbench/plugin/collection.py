@@ -16,7 +16,7 @@ from pytest_aecbench.plugin.nodes import (
     is_task,
 )
 from pytest_aecbench.plugin.state import is_configured, is_worker, settings_of, state_of
-from pytest_aecbench.text import is_utf8
+from pytest_aecbench.text import counted, is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -108,7 +108,7 @@ def _refuse_none(config: pytest.Config, found: int) -> None:
         return
     file = config.getoption("--aec-experiment")
     message = (
-        f"{file}: tasks: none of the {found} tasks found is selected; select some of them"
+        f"{file}: tasks: {counted(found, 'task')} found, but none is selected; select some of them"
         if found
         else f"{file}: no tasks are found; name their directory, as in: pytest tasks"
     )

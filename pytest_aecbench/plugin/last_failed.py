@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.plugin.nodes import is_trial
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ def check_last_failed(config: pytest.Config, node_ids: Sequence[str]) -> None:
 
     agents = sorted({TrialName.of(config, node_id).agent for node_id in failed})
     raise SettingsError(
-        f"--lf: of the {len(failed)} trials that failed before, by {', '.join(agents)}, none is "
-        "selected, so that all would run; select their tasks and agents, or leave --lf out"
+        f"--lf: none of {counted(len(failed), 'trial')} that failed before is selected (by "
+        f"{', '.join(agents)}), so that all would run; select their tasks and agents, or leave "
+        "--lf out"
     )

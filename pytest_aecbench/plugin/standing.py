@@ -8,7 +8,7 @@ from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.text import duration_text, printable
+from pytest_aecbench.text import counted, duration_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -66,11 +66,11 @@ class Standing:
     def line(self, waiting: int = 0) -> str:
         """Return where the run stands, for a log; ``waiting`` is how many have no slot yet."""
         now = time.monotonic()
-        parts = [f"{self.done} of {self._total} trials done"]
+        parts = [f"{self.done} of {counted(self._total, 'trial')} done"]
         if self.rewards:
             parts.append(f"mean reward {fmean(self.rewards):.2f}")
         if self.errors:
-            parts.append(_errors(self.errors))
+            parts.append(counted(self.errors, "error"))
         running = list(self.running.items())  # the main thread adds and removes meanwhile
         if running:
             node_id, since = min(running, key=lambda trial: trial[1])
@@ -98,10 +98,10 @@ class Standing:
     def _head(self, width: int) -> str:
         left = self.left_sec()
         mean = f"{fmean(self.rewards):.2f}" if self.rewards else None
-        errors = _errors(self.errors) if self.errors else None
+        errors = counted(self.errors, "error") if self.errors else None
         time_left = None if left is None else _whole(left)
         wide = [
-            f"aec: {self.done} of {self._total} trials done",
+            f"aec: {self.done} of {counted(self._total, 'trial')} done",
             mean and f"mean reward {mean}",
             errors,
             time_left and f"about {time_left} left",
@@ -134,10 +134,6 @@ class Standing:
         work = sum(running) + share * sum(pending)
         longest = max([*running, *(pending if share == 1 else ())], default=0.0)
         return max(work / self.workers, longest)
-
-
-def _errors(count: int) -> str:
-    return "1 error" if count == 1 else f"{count} errors"
 
 
 def _whole(seconds: float) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.reports.columns import bounds_text, number_text
-from pytest_aecbench.text import printable
+from pytest_aecbench.text import counted, printable
 
 if TYPE_CHECKING:
     from pytest_aecbench.reports.leaderboard import Leaderboard, Row
@@ -53,17 +53,16 @@ class Badge:
 def badge_of(board: Leaderboard, row: Row, metric: str) -> Badge:
     """Return an agent's badge; a figure that lacks scores says so and has no colour."""
     overall = row.summary.overall
-    scored = f"{overall.tasks_scored} of {board.tasks}"
     if metric == "tasks":
-        return Badge(
-            "tasks", f"{scored} scored", "lightgrey" if not row.complete else "brightgreen"
-        )
+        scored = f"{overall.tasks_scored} of {board.tasks} scored"
+        return Badge("tasks", scored, "lightgrey" if not row.complete else "brightgreen")
     interval = overall.mean if metric == "mean" else overall.pass_at_1
     label = "reward" if metric == "mean" else metric
     if interval is None:
         return Badge(label, "no score", "lightgrey")
     figure = number_text(interval.mean)
     if not row.complete:
-        return Badge(label, f"{figure} ({scored} tasks scored)", "lightgrey")
+        scored = counted(overall.tasks_scored, "task", board.tasks)
+        return Badge(label, f"{figure} ({scored} scored)", "lightgrey")
     colour = "brightgreen" if interval.mean >= 0.8 else "yellow" if interval.mean >= 0.5 else "red"
     return Badge(label, printable(f"{figure} ({bounds_text(interval)})"), colour)

@@ -271,7 +271,7 @@ def _figure_of_rewards(metric: str, k: int, scores: Scores) -> _Figure:
     estimate = pass_at_k if metric.startswith("pass@") else pass_hat_k
     enough = [estimate(len(o), sum(o), k) for o in scores.outcomes.values() if len(o) >= k]
     if not enough:
-        needs = f"no task has {k} scored trials; use --aec-repetitions={k} or more"
+        needs = f"no task has {counted(k, 'scored trial')}; use --aec-repetitions={k} or more"
         return _Figure(None, needs)
     return _mean_figure(enough, scores)
 

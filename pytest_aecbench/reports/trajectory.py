@@ -9,7 +9,7 @@ import textwrap
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
 
-from pytest_aecbench.text import duration_text, printable
+from pytest_aecbench.text import counted, duration_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -203,7 +203,7 @@ def _shortened(lines: list[str], style: Style, indent: str) -> list[str]:
     if len(lines) <= most:
         return lines
     tail = most // 3
-    left_out = f"{indent}[{len(lines) - most} lines left out{style.more}]"
+    left_out = f"{indent}[{counted(len(lines) - most, 'line')} left out{style.more}]"
     return [*lines[: most - tail], _painted(left_out, _DIM, style), *lines[-tail:]]
 
 

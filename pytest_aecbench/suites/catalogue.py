@@ -10,7 +10,7 @@ from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.suites.loading import load_template
 from pytest_aecbench.suites.template import PARAMS_FILE, Template
-from pytest_aecbench.text import nearest
+from pytest_aecbench.text import counted, nearest
 
 __all__ = ["SHIPPED", "find_template", "find_templates", "matching"]
 
@@ -86,7 +86,7 @@ def matching(patterns: Iterable[str], templates: Mapping[str, Template]) -> list
         disciplines = sorted({path.partition("/")[0] for path in templates})
         raise SettingsError(
             f"templates.include: {', '.join(map(repr, patterns))} matches none of "
-            f"{len(templates)} templates; use patterns such as "
+            f"{counted(len(templates), 'template')}; use patterns such as "
             + ", ".join(repr(f"{name}/*") for name in disciplines)
         )
     return chosen

@@ -26,6 +26,7 @@ from pytest_aecbench.suites.generation import key_of
 from pytest_aecbench.suites.instance import task_files
 from pytest_aecbench.suites.sampling import sample
 from pytest_aecbench.suites.trees import differences, digest_of, place, staging, write_files
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from pytest_aecbench.suites.config import SuiteConfig
@@ -102,8 +103,8 @@ def plan_suite(config: SuiteConfig, templates: list[Template]) -> Plan:
     offers = [offer for offer in offers if offer.cells]
     if not offers:
         raise SettingsError(
-            f"coverage.difficulties, visibility.mix: none of {len(templates)} templates offers "
-            "them; ask for others"
+            f"coverage.difficulties, visibility.mix: none of {counted(len(templates), 'template')} "
+            "offers them; ask for others"
         )
     minimum = config.coverage.min_tasks_per_discipline
     per_task, total_max = config.instances.per_task, config.instances.total_max
@@ -134,7 +135,7 @@ def _fixed_tool_modes(plan: list[tuple[str, Cell]], axes: Axes) -> Iterator[str]
     modes = Counter(cell.tool_mode for _, cell in plan)
     for mode, count in modes.items():
         if axes.tool_modes and not axes.tool_modes.get(mode):
-            what = f"{count} tasks are {mode}, because their templates leave no choice"
+            what = f"{counted(count, 'task')} had to be {mode}, because templates leave no choice"
             yield f"tool_mode.mix: {what}; it applies to templates with tool_mode = 'both'"
 
 

@@ -18,6 +18,7 @@ from pytest_aecbench.ledger.checks import checked
 from pytest_aecbench.ledger.instructions import read_instruction
 from pytest_aecbench.reports.html.source import Evidence, Source
 from pytest_aecbench.tasks.task import INSTRUCTION_FILE
+from pytest_aecbench.text import counted
 from pytest_aecbench.trials.record import scrubbed
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _entries(files: _Files, names: set[str], problems: list[str]) -> list[Entry]
                 damaged: list[str] = []
                 entries = list(read_entries(files.open(name), name, damaged.append))
                 if damaged:
-                    problems.append(f"{name}: {len(damaged)} damaged lines are left out")
+                    problems.append(f"{name}: {counted(len(damaged), 'damaged line')} left out")
             else:
                 entries = list(parse_atif(files.read(name, MAX_BYTES)))
         except (OSError, ValueError) as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_aecbench.reports.html.blocks import Cell, Chart, Note, Row, Section, Table
 from pytest_aecbench.reports.html.charts import both, trend
 from pytest_aecbench.reports.leaderboard import counted_attempts, rank
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ def history(library: Library, *, holdout: bool = False, mounted: bool = False) -
         note = "No trial was run with --aec-dataset, so no two experiments have the same tasks."
         sections = [Section("history", "History", [Note(note)])]
     elif left_out:
-        note = f"{left_out} attempts without a dataset, or with a changed one, are left out."
+        note = f"Left out: {counted(left_out, 'attempt')} without a dataset or with a changed one."
         sections.append(Section("left-out", "Left out", [Note(note)]))
     return sections
 
@@ -84,7 +85,7 @@ def _section(number: int, key: tuple[str, str, str], points: Sequence[_Point]) -
         )
     )
     if (more := len(points) - _LISTED) > 0:
-        blocks.append(Note(f"{more} earlier experiments are not shown."))
+        blocks.append(Note(f"Not shown: {counted(more, 'earlier experiment')}."))
     return Section(f"history-{number}-page", name, blocks)
 
 

@@ -138,7 +138,7 @@ def test_ten_thousand_turns_and_damage_are_bearable(opened: Open, tmp_path: Path
     page = opened_.go(f"trial={long.trial_id}&turn=9000")
     assert page.locator(".turn.current").get_attribute("data-turn") == "9000"
     page = opened_.go(f"trial={torn.trial_id}")
-    assert "1 damaged lines are left out" in page.locator("#single").inner_text()
+    assert "1 damaged line left out" in page.locator("#single").inner_text()
     assert page.locator(".turn").count() == 4
     page = opened_.go(f"trial={gone.trial_id}")
     text = page.locator("#single").inner_text()

@@ -166,7 +166,7 @@ def test_the_documented_suite_has_its_mixes_with_109_templates(
     assert told["by_difficulty"] == {"easy": 67, "medium": 66, "hard": 67}
     assert told["by_visibility"] == {"all_given": 156, "partial": 44}
     (warning,) = told["warnings"]
-    assert warning.startswith("tool_mode.mix: 200 tasks are no-tool, because their templates leave")
+    assert warning.startswith("tool_mode.mix: 200 tasks had to be no-tool, because templates leave")
 
 
 def test_a_suite_of_another_seed_has_other_tasks(project: Path, aec_bench: Run) -> None:

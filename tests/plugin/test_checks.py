@@ -242,5 +242,7 @@ def test_many_checks_suggest_to_run_several_at_once(project: Project) -> None:
     hint = "aec: checks run one at a time; -n auto runs several at once"
     for number in range(21):
         project.task(f"civil/task-{number}")
-    assert hint in project.run("--aec-check=structure").outlines
+    result = project.run("--aec-check=structure")
+    assert hint in result.outlines
+    result.stdout.fnmatch_lines(["*task.toml .*  4%[]]", "*task.toml .*100%[]]"])  # also in a pipe
     assert hint not in project.run("--aec-check=structure", "-k", "task-2").outlines

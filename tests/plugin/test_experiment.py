@@ -58,7 +58,7 @@ def test_an_experiment_that_selects_nothing_is_refused(anyhow: Project) -> None:
     anyhow.task("electrical/easy")
     anyhow.task("civil/easy")
     line = refused(anyhow.run(write(anyhow, "tasks: {domains: [elektrical]}\n")))
-    assert line == "x.yaml: tasks: none of the 2 tasks found is selected; select some of them"
+    assert line == "x.yaml: tasks: 2 tasks found, but none is selected; select some of them"
 
 
 def test_an_experiment_without_tasks_is_refused(project: Project) -> None:

@@ -57,24 +57,48 @@ os.execvp("setpriv", [
 
 
 @pytest.mark.needs("machines")
-@pytest.mark.parametrize(("limit", "options"), [(1, []), (1, ["--aec-concurrency=4"])])
+@pytest.mark.parametrize(
+    ("limit", "options"),
+    [
+        (1, []),
+        (1, ["--aec-concurrency=4"]),
+        # The run itself and its sandbox could start; the agent's shell could start nothing.
+        (5, []),
+        (15, ["--aec-concurrency=4"]),
+    ],
+)
 def test_too_few_processes_refuse_the_run_in_one_line(
     project: Project, limit: int, options: list[str]
 ) -> None:
     project.task()
+    result = run_with_processes(project, limit, *options)
+    said = f"ulimit -u is {limit}, which is too low; allow more processes and threads"
+    assert f"ERROR: local: {said}" in result.stderr, result.stdout
+    assert "INTERNALERROR" not in result.stdout
+    assert "Traceback" not in result.stderr
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR
+    assert not project.records()
+
+
+@pytest.mark.needs("machines")
+def test_a_trial_runs_with_the_processes_that_it_needs(project: Project) -> None:
+    project.task()
+    result = run_with_processes(project, 40)
+    assert "1 passed" in result.stdout, result.stdout
+
+
+def run_with_processes(
+    project: Project, limit: int, *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the project's trials as a user who may have so many processes and threads."""
     (project.path / "tmp").mkdir()
-    result = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", ONE_IS_LEFT, str(limit), *options, "-p", "no:cacheprovider"],
         cwd=project.path,
         env={**os.environ, "TMPDIR": str(project.path / "tmp"), "HOME": str(project.path)},
         capture_output=True,
         text=True,
     )
-    said = f"ulimit -u is {limit}, which is too low; allow more processes and threads"
-    assert f"ERROR: the run cannot begin: {said}" in result.stderr, result.stdout
-    assert "INTERNALERROR" not in result.stdout
-    assert "Traceback" not in result.stderr
-    assert result.returncode == pytest.ExitCode.USAGE_ERROR
 
 
 def test_too_few_processes_are_named_and_other_errors_are_not() -> None:

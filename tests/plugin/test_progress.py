@@ -55,15 +55,15 @@ def test_captured_output_stays_apart_from_the_lines(
         text=True,
     )
     before, _, section = result.stdout.partition("Captured stdout setup")
-    assert re.search(r"^aec: 0 of 1 trials done, 1 running", before, re.MULTILINE), result.stdout
+    assert re.search(r"^aec: 0 of 1 trial done, 1 running", before, re.MULTILINE), result.stdout
     assert "printed by a fixture" in section
-    assert "trials done" not in section
-    assert "\n\naec: " not in before.partition("trials done")[2]
+    assert "trial done" not in section
+    assert "\n\naec: " not in before.partition("trial done")[2]
 
 
 def test_nothing_is_said_when_not_wanted(project: Project) -> None:
     project.task(solve="sleep 0.5")
-    assert "trials done" not in project.run("--aec-progress=0").stdout.str()
+    assert "trial done" not in project.run("--aec-progress=0").stdout.str()
 
 
 def terminal(
@@ -201,7 +201,7 @@ def test_a_dumb_terminal_gets_the_line(project: Project) -> None:
     project.task(solve="sleep 1.5\n" + SOLVE)
     screen = terminal(project, "--aec-progress=0.2", env={"TERM": "dumb"})
     assert screen.end() == 0
-    assert any(line.startswith("aec: 0 of 1 trials done") for line in screen.scrolled)
+    assert any(line.startswith("aec: 0 of 1 trial done") for line in screen.scrolled)
 
 
 def test_the_lines_have_no_colour_of_their_own(project: Project) -> None:
@@ -218,7 +218,7 @@ def test_the_time_left_is_told_from_past_runs(project: Project) -> None:
     project.run("--aec-progress=0").assert_outcomes(passed=1)
     project.task("civil/column", solve=WAIT + SOLVE)
     screen = terminal(project)
-    screen.wait_for(lambda lines: re.search(r"0 of 1 trials done, about \d+ s left", lines[-2]))
+    screen.wait_for(lambda lines: re.search(r"0 of 1 trial done, about \d+ s left", lines[-2]))
     screen.wait_for(lambda lines: workspaces(project))
     let_go(project)
     assert screen.end() == 0
@@ -230,6 +230,6 @@ def test_an_interrupted_run_leaves_the_terminal_as_it_was(project: Project) -> N
     screen.wait_for(lambda lines: "column" in lines[-1] and " agent " in lines[-1])
     screen.type("\x03")
     assert screen.end() == pytest.ExitCode.INTERRUPTED
-    assert not any("trials done" in line for line in screen.scrolled)
+    assert not any("trial done" in line for line in screen.scrolled)
     assert "errors, not scored: interrupted 1" in "\n".join(screen.scrolled)
     assert screen.scrolls_whole

@@ -267,7 +267,7 @@ def test_last_failures_of_other_agents_do_not_run_everything(project: Project) -
     result = project.run("--lf")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in result.errlines if line.strip()]
-    assert "--lf: of the 2 trials that failed before, by nop, none is selected, " in line
+    assert "--lf: none of 2 trials that failed before is selected (by nop), " in line
     assert len(project.records()) == 2
     project.run("--lf", "--aec-agent=nop", "--aec-agent=oracle").assert_outcomes(failed=2)
     project.run("--aec-agent=oracle").assert_outcomes(passed=1, failed=1)

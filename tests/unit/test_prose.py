@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import pytest_aecbench
-from tests.prose import comments, docstrings, faults, messages, paragraphs
+from tests.prose import comments, docstrings, faults, messages, paragraphs, uncounted
 
 pytestmark = pytest.mark.slow  # about pages, not versions
 
@@ -120,6 +120,26 @@ def test_the_english_of_a_module_is_plain(module: str) -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_docstrings_start_with_a_verb_or_a_noun(module: str) -> None:
     assert [text for text in docstrings(PACKAGE / module) if VAGUE.match(text)] == []
+
+
+# What looks like a number of things in these, but is not or is never one.
+NOT_ONE = {
+    "agents/rlm/nudges.py": "a template has several sections",
+    "cli/dataset.py": "a column, in which plurals are below one another",
+    "plugin/lanes.py": "one trial at a time needs no lanes",
+    "suites/template.py": "one row has an answer of its own",
+}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if not name.startswith("templates/")])
+def test_one_thing_is_not_called_several(module: str) -> None:
+    assert bool(list(uncounted(PACKAGE / module))) == (module in NOT_ONE)
+
+
+def test_a_number_before_a_plural_is_found(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text('print(f"{n} trials, {n} failed attempts, {MOST} tasks, {x} has records")\n')
+    assert len(list(uncounted(module))) == 2
 
 
 @pytest.mark.parametrize(

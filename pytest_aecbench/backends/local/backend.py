@@ -35,7 +35,7 @@ from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
 from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.homes import find_homes, is_maker_dead, keep, remove_tree
-from pytest_aecbench.host.limits import exhausted_limit
+from pytest_aecbench.host.limits import exhausted_limit, too_few_processes
 from pytest_aecbench.host.repositories import repositories
 from pytest_aecbench.host.slots import cores
 from pytest_aecbench.tasks.digest import context_digest
@@ -123,6 +123,8 @@ class LocalBackend:
         """Raise LaunchError if no sandbox can be started."""
         if not find_tool("bash"):
             raise LaunchError("local: bash is not installed; install it to run any command")
+        if exhausted := too_few_processes():
+            raise LaunchError(f"local: {exhausted}")
         if self._asked == "namespaces" and isinstance(why := probe(self._launcher), str):
             raise SettingsError(
                 f"local: mode 'namespaces' is not available here ({why}); use 'auto' or 'rewriting'"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.host.files import output_file, shown_path
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,4 +33,4 @@ def write_page(path: Path, page: Page) -> str:
     details = "no details"
     if page.detailed:
         details = f"details of {page.detailed}" if page.detailed < page.trials else "all details"
-    return f"{shown_path(path)}: {page.trials} attempts, {details}, {size}"
+    return f"{shown_path(path)}: {counted(page.trials, 'attempt')}, {details}, {size}"

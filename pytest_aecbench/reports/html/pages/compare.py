@@ -17,6 +17,7 @@ from pytest_aecbench.reports.html.blocks import (
 )
 from pytest_aecbench.reports.html.charts import slopes
 from pytest_aecbench.reports.text import comparison_notes, design_text
+from pytest_aecbench.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,4 +113,4 @@ def _agent_blocks(comparison: Comparison, agent: AgentComparison) -> Iterator[Bl
         kind="beside",
     )
     if (more := len(changed) - _LISTED) > 0:
-        yield Note(f"{agent.name}: {more} more tasks changed.")
+        yield Note(f"{agent.name}: {counted(more, 'more task')} changed.")

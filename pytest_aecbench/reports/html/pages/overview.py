@@ -43,7 +43,8 @@ def overview(figures: Figures) -> Section:
     blocks += _warnings(figures)
     blocks += [Note(f"{problem}; skipped", "warn") for problem in source.problems[:_LISTED]]
     if (more := len(source.problems) - _LISTED) > 0:
-        blocks.append(Note(f"{more} more files of the ledger are not records", "warn"))
+        damaged = counted(more, "more file")
+        blocks.append(Note(f"{damaged} of the ledger cannot be read as records", "warn"))
     return Section("overview", "Overview", blocks)
 
 
@@ -61,7 +62,7 @@ def _tiles(figures: Figures) -> Tiles:
     usd = [summary.usd for summary in summaries]
     known, of = sum(total.known for total in usd), sum(total.of for total in usd)
     spent = sum(total.value for total in usd if total.value is not None)
-    partly = "" if known == of else f"known for {known} of {of} attempts"
+    partly = "" if known == of else f"known for {known} of {counted(of, 'attempt')}"
     tiles = [
         ("trials", f"{len(final)}", counted(figures.board.tasks, "task"), ""),
         _outcome("passed", outcomes["passed"], _share(outcomes["passed"], len(final)), "good"),

@@ -1,4 +1,4 @@
-"""Records from Python: those of a project's ledger that are asked for."""
+"""`records()`: selected records of a project's ledger, for Python and notebooks."""
 
 from __future__ import annotations
 

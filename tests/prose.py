@@ -6,6 +6,7 @@ import ast
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +19,7 @@ PHRASES = {
     r"\bof late\b": "recently",
     r", for (?:it|they|such|these|those|all|only)\b": "because",
     r"\btakes? note\b": "remember, record",
-    r"(?:^|[.!?] )(?-i:What) [^?.]*(?:\.|$)": "a noun as the subject",
+    r"(?:^|[.!?] )(?-i:What) [^?.]*(?:\.|$)|; (?-i:what) [^?.]*(?:\.|$)": "a noun as the subject",
     r"\bas it stands\b": "right away, unchanged",
     r"\ball the same\b": "still",
 }
@@ -44,9 +45,14 @@ COUNTED = re.compile(
 )
 
 
+@cache
+def _nodes(module: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
+
+
 def uncounted(module: Path) -> Iterator[str]:
     """Yield the messages of a module in which a plural noun follows a number that may be one."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    for node in _nodes(module):
         for number, text in pairwise(node.values if isinstance(node, ast.JoinedStr) else []):
             if not isinstance(number, ast.FormattedValue) or not isinstance(text, ast.Constant):
                 continue
@@ -69,21 +75,30 @@ def paragraphs(page: str) -> list[str]:
 def docstrings(module: Path) -> Iterator[str]:
     """Yield the docstrings of a module, for the same rules."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    for node in _nodes(module):
         if isinstance(node, kinds) and (text := ast.get_docstring(node)):
             yield text
 
 
 def comments(module: Path) -> Iterator[str]:
-    """Yield the comments of a module."""
+    """Yield the comments of a module, those of several lines whole."""
+    lines: list[str] = []
+    last = 0
     with tokenize.open(module) as file:
         for token in tokenize.generate_tokens(file.readline):
-            if token.type == tokenize.COMMENT:
-                yield token.string
+            if token.type != tokenize.COMMENT:
+                continue
+            if lines and token.start[0] != last + 1:
+                yield " ".join(lines)
+                lines = []
+            last = token.start[0]
+            lines.append(token.string.lstrip("# "))
+    if lines:
+        yield " ".join(lines)
 
 
 def messages(module: Path) -> Iterator[str]:
     """Yield the string literals of a module that have several words, with its docstrings."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    for node in _nodes(module):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.value

@@ -171,7 +171,7 @@ def suite(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Generate a suite of tasks, all of it or nothing; what is unchanged stays.
+    """Generate a suite of tasks, all of it or nothing; unchanged tasks stay.
 
     Example: aec-bench generate suite --config suite.toml --dry-run
     """

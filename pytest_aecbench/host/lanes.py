@@ -94,7 +94,7 @@ class Wait:
         self.is_submitted = False
 
 
-# What this code belongs to: the lane on the floor, or the wait that its thread works for.
+# The owner of this code: the lane on the floor, or the wait that its thread works for.
 FLOOR: ContextVar[Lane | None] = ContextVar("aecbench_floor", default=None)
 _WORK: ContextVar[Wait | None] = ContextVar("aecbench_work", default=None)
 

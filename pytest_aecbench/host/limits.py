@@ -17,7 +17,7 @@ _LIMITS = {
 # A sandbox's own processes, and the few that a shell with a pipeline starts.
 _PROCESSES_OF_A_TRIAL = 16
 
-# What Python raises in place of an OSError.
+# The text of the error that Python raises in place of an OSError.
 _NO_THREAD = "can't start new thread"
 
 

@@ -70,7 +70,7 @@ def spend(ledger_root: Path, experiment_id: str, trial_id: str, cost: Cost) -> N
 
 
 def _add(note: Path, line: str) -> None:
-    # What is shown of it is not worth failing for, nor is an attempt that is not noted at all.
+    # An attempt must not fail because its note cannot be written, or is not there.
     with suppress(OSError):
         file = os.open(note, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
         try:

@@ -1,4 +1,4 @@
-"""Which records of the ledger are asked for."""
+"""A query: it selects records of the ledger."""
 
 from __future__ import annotations
 

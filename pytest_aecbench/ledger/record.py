@@ -114,7 +114,7 @@ class _Part(BaseModel):
 
 
 class TaskIdentity(_Part):
-    """Which task was attempted, in which state of its files."""
+    """The task that was attempted, and the state of its files."""
 
     task_id: _Text
     digest: str
@@ -125,7 +125,7 @@ class TaskIdentity(_Part):
 
 
 class DatasetIdentity(_Part):
-    """Which dataset the run was confined to; ``drifted`` if some task was not as it says."""
+    """The dataset that the run was confined to; ``drifted`` if some task differed from it."""
 
     name: str
     version: str
@@ -134,7 +134,7 @@ class DatasetIdentity(_Part):
 
 
 class AgentIdentity(_Part):
-    """Which agent attempted it."""
+    """The agent that attempted it."""
 
     name: str
     harness: str
@@ -145,7 +145,7 @@ class AgentIdentity(_Part):
 
 
 class Environment(_Part):
-    """Where the attempt ran; ``image`` is None when none was built.
+    """The backend of the attempt; ``image`` is None when none was built.
 
     ``agent_image`` is the image of the agent's sandbox where the agent was installed in it.
     """

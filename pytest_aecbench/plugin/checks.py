@@ -1,4 +1,4 @@
-"""Every check leaves a record in the ledger, and says in JUnit what it was and what would help."""
+"""`--aec-check`: each check leaves a record in the ledger, and properties in JUnit."""
 
 from __future__ import annotations
 

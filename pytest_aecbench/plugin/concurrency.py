@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.host.hub import Timer
     from pytest_aecbench.trials.trial import Trial
 
-# What pytest-timeout was told of a test whose time runs, and the timer of one in a lane.
+# The settings of pytest-timeout for a running test, and the timer of one in a lane.
 _TIMER = pytest.StashKey[object]()
 _LANE_TIMER: pytest.StashKey[Timer] = pytest.StashKey()
 

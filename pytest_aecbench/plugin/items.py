@@ -133,7 +133,7 @@ class TrialItem(SandboxItem):
 
     @property
     def repetition(self) -> int:
-        """Which attempt of this agent at this task it is, from 1."""
+        """The number of this agent's attempt at this task, from 1."""
         return cast("int", self.callspec.params["repetition"])
 
     @property

@@ -1,4 +1,4 @@
-"""The run's backend and agents, made by a hook, from the table, or from a dotted path."""
+"""The run's backend and agents, from the hooks `pytest_aecbench_make_*`, tables or dotted paths."""
 
 from __future__ import annotations
 

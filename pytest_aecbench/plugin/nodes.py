@@ -137,7 +137,7 @@ class TaskTree(pytest.Directory):
         ]
         if said:
             return lambda entry: hook(collection_path=Path(entry.path), config=config)
-        # What is left of pytest's own rules is slow on paths and quick on names.
+        # The rest of pytest's own rules is slow on paths and quick on names.
         ignored = re.compile("|".join(map(fnmatch.translate, patterns)))
         return lambda entry: ignored.match(entry.name)
 

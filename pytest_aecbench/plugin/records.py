@@ -1,4 +1,4 @@
-"""Every attempt leaves a record: in the ledger, in JUnit and on its report."""
+"""Records of attempts: written to the ledger, to JUnit and on reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.host.secrets import Scrubber
     from pytest_aecbench.ledger.record import TrialRecord
 
-# What a report carries of each text; all of it goes from a worker to the controller.
+# The share of each text that a report carries from a worker to the controller.
 MAX_SHOWN_CHARS = 32_000
 
 

@@ -1,4 +1,4 @@
-"""Where a run stands: what is done, what it earned, what runs, and how long it may take yet."""
+"""The progress of a run: counts, rewards, running trials, and the time left."""
 
 from __future__ import annotations
 

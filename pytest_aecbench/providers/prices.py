@@ -40,7 +40,7 @@ class Tariff(Protocol):
 
     @property
     def source(self) -> str:
-        """Where the prices are from."""
+        """The source of the prices."""
         ...
 
     def cost(self, usage: Usage) -> float | None:

@@ -60,7 +60,7 @@ def identifier(value: Any) -> str | None:
 
 
 def thoughts(values: Iterable[Any]) -> str:
-    """Return what a provider shows of a model's reasoning; what is not text is left out."""
+    """Return the texts among what a provider shows of a model's reasoning."""
     return "\n".join(value for value in values if isinstance(value, str) and value)
 
 

@@ -129,7 +129,7 @@ class Settings:
 
     @property
     def experiment_ledger(self) -> Path:
-        """Where this experiment's records go."""
+        """The directory of this experiment's records."""
         return self.ledger_root / self.experiment_id
 
     def task_id(self, task_dir: Path) -> str:

@@ -74,7 +74,7 @@ class _Table(BaseModel):
 
 
 class TasksConfig(_Table):
-    """Which tasks: those that every key given here allows."""
+    """The selected tasks: those that every key given here allows."""
 
     dataset: _Text = None
     include_patterns: _SomeWords = None
@@ -106,7 +106,7 @@ class TasksConfig(_Table):
 
 
 class ClientConfig(_Table):
-    """Which of a model's providers to ask, and how."""
+    """The way to a model's provider."""
 
     kind: Annotated[str, Field(pattern=r"\S", description="the provider's name")]
     settings: _Settings = {}
@@ -168,7 +168,7 @@ class ResourceLimits(_Table):
 
 
 class ComputeConfig(_Table):
-    """Where trials run; any other key is the table of the backend of that name."""
+    """The place where trials run; any other key is the table of the backend of that name."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, _Settings]
@@ -209,7 +209,7 @@ class ProjectTable(_Table):
 
 
 class PathsConfig(_Table):
-    """Where things are, from the project's root."""
+    """The places of files, from the project's root."""
 
     tasks: _Path = None
     templates: _Path = None

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-# What tools leave behind, which changes no task.
+# Files that tools leave behind, which do not change a task.
 _IGNORED = {
     ".DS_Store",
     ".git",
@@ -74,7 +74,7 @@ def context_digest(path: Path) -> str:
     """Return the digest of a directory as a build context, in hexadecimal.
 
     An image also holds modes and empty directories, so here these count too. A missing
-    directory is an empty one; what cannot be read is an OSError.
+    directory is an empty one; an unreadable file raises OSError.
     """
     return _digest(_contents(path, _mode, directories=True) if path.exists() else ())
 

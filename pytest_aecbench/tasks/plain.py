@@ -154,7 +154,7 @@ def _one_of(*choices: str) -> Callable[[object], bool]:
 
 
 _SECONDS = _number(0.001, 1e9)
-# What certainly passes the schema, without a warning; a test compares the two.
+# Values that certainly pass the schema, without a warning; a test compares the two.
 _TABLES: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "metadata": {
         "domain": _is_text,

@@ -1,4 +1,4 @@
-"""Remove what dead runs left, beside a run that does not wait for it."""
+"""Removal of what dead runs left, in a thread beside the run."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class Trial:
 
     @cached_property
     def directory(self) -> Path:
-        """Where the trial's files are kept on the host."""
+        """The directory of the trial's files on the host."""
         return self.settings.jobs_root / self.settings.experiment_id / self.trial_id
 
     @property
@@ -167,7 +167,7 @@ class Trial:
 
     @property
     def agent_dir(self) -> Path:
-        """Where an agent on the host keeps its trajectory, out of the sandbox's reach."""
+        """The directory of a host agent's trajectory, out of the sandbox's reach."""
         return self.directory / "agent"
 
     @contextmanager

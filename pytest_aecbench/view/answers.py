@@ -64,7 +64,7 @@ class Answers:
         self._access = access
 
     def answer(self, method: str, target: str, headers: Message) -> Answer:
-        """Return the answer to a request; what is refused or broken is answered too."""
+        """Return the answer to a request, also to one that is refused or broken."""
         try:
             path, query = self._checked(method, target, headers)
             if path.startswith("/api/"):

@@ -26,7 +26,7 @@ MODULES = sorted(
     if "starter" not in path.parts  # the files of a new project
 )
 # First words that name neither an action nor a thing.
-VAGUE = re.compile(r"(?:What|Whether|Whoever|How|Who|Tell|Say|Be|Have)\b")
+VAGUE = re.compile(r"(?:What|Whether|Whoever|How|Who|Which|Where|Tell|Say|Be|Have)\b")
 
 if not (ROOT / "mkdocs.yml").is_file():  # as where the wheel is tested beside some of the files
     pytest.skip("pages are checked in the repository", allow_module_level=True)
@@ -110,16 +110,19 @@ def test_the_english_is_plain(page: Path) -> None:
     assert [fault for paragraph in paragraphs(text) for fault in faults(paragraph)] == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_the_english_of_a_module_is_plain(module: str) -> None:
-    path = PACKAGE / module
-    texts = [*docstrings(path), *comments(path), *messages(path)]
-    assert [fault for text in texts for fault in faults(text)] == []
+def test_the_english_of_modules_is_plain() -> None:
+    def texts(path: Path) -> list[str]:
+        return [*docstrings(path), *comments(path), *messages(path)]
+
+    # Another word in verify.py would give every task another digest.
+    names = [name for name in MODULES if name != "verify.py"]
+    found = {name: [f for text in texts(PACKAGE / name) for f in faults(text)] for name in names}
+    assert {name: some for name, some in found.items() if some} == {}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_docstrings_start_with_a_verb_or_a_noun(module: str) -> None:
-    assert [text for text in docstrings(PACKAGE / module) if VAGUE.match(text)] == []
+def test_docstrings_start_with_a_verb_or_a_noun() -> None:
+    found = {name: list(filter(VAGUE.match, docstrings(PACKAGE / name))) for name in MODULES}
+    assert {name: some for name, some in found.items() if some} == {}
 
 
 # What looks like a number of things in these, but is not or is never one.
@@ -131,9 +134,9 @@ NOT_ONE = {
 }
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if not name.startswith("templates/")])
-def test_one_thing_is_not_called_several(module: str) -> None:
-    assert bool(list(uncounted(PACKAGE / module))) == (module in NOT_ONE)
+def test_one_thing_is_not_called_several() -> None:
+    found = {name: list(uncounted(PACKAGE / name)) for name in MODULES if "templates/" not in name}
+    assert {name for name, some in found.items() if some} == set(NOT_ONE), found
 
 
 def test_a_number_before_a_plural_is_found(tmp_path: Path) -> None:
@@ -149,6 +152,7 @@ def test_a_number_before_a_plural_is_found(tmp_path: Path) -> None:
         "Whoever comes first wins.",
         "It is removed, for it is old.",
         "Wait a while. What is left is removed.",
+        "The run ends; what is left is removed.",
     ],
 )
 def test_a_phrase_to_avoid_is_found(sentence: str) -> None:
@@ -172,7 +176,7 @@ def test_docstrings_are_found_for_the_same_rules() -> None:
 def test_comments_and_messages_are_found_for_the_same_rules(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text('x = 1  # a reason\nraise ValueError(f"{x}: is wrong; add one")\n')
-    assert list(comments(module)) == ["# a reason"]
+    assert list(comments(module)) == ["a reason"]
     assert list(messages(module)) == [": is wrong; add one"]
 
 

@@ -248,7 +248,7 @@ class _Report:
                 for future in ended:
                     done[running.pop(future).id] = future.result()
         except Exception:
-            # What is under way belongs to the record, too.
+            # Calls in flight belong to the record, too.
             self.steps.stop()
             wait(running)
             raise

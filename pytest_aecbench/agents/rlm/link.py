@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Calls", "CellEnd", "Progress", "Repl", "ReplConfig"]
 
 START_SEC = 120.0
-# What the harness itself has the REPL do takes no longer.
+# The limit for what the harness itself asks of the REPL.
 DO_SEC = 60.0
 # One command of the sandbox waits so long for an event before it is asked again.
 WAIT_SEC = 20.0
@@ -137,7 +137,7 @@ class CellEnd:
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> CellEnd:
-        """Read an event; what is not of the right type is left out."""
+        """Read an event, without values of the wrong type."""
         return cls(
             _output(event.get("output")),
             _text(event.get("error")),
@@ -196,7 +196,7 @@ class Repl:
         return event
 
     def stop(self) -> None:
-        """Let the REPL end; what remains of it dies with the sandbox."""
+        """Let the REPL end; the rest of it dies with the sandbox."""
         with suppress(BackendError, NoAnswerError):
             self._exchange.ask({"do": "stop"}, GRACE_SEC)
 

@@ -1,4 +1,4 @@
-"""The text that a model gets of a cell's end."""
+"""The result of a cell, as the model reads it."""
 
 from __future__ import annotations
 

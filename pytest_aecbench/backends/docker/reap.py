@@ -72,7 +72,7 @@ def reap(api: Any, impatient: Any, *, dry_run: bool, run_id: str = "") -> Reaped
         created = _seconds(one.get("Created") or one.get("CreatedAt"))
         if not clock.is_abandoned(labels, created) or labels[PROJECT_LABEL] in kept:
             continue
-        # What a container uses that was made since the list was read is left to the next time.
+        # A resource that a container made since then uses stays until the next time.
         if dry_run or _is_dropped(name, drop):
             found.removed.append(name)
     if failures:

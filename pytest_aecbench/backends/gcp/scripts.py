@@ -166,7 +166,7 @@ perform() {
   done
 }
 
-# Puts back an archive; what is mounted read-only there is none of the sandbox's own.
+# Puts back an archive, but for files mounted read-only, which are not the sandbox's.
 put_back() {
   local line
   while IFS= read -r line; do

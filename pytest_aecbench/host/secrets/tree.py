@@ -30,7 +30,7 @@ def scrub_tree(directory: Path, search: Search, scrub_file: Callable[[Path], obj
             failed.append(path)
     below = [os.fsencode(path.relative_to(directory)) for path in paths]
     names = _new_names(below, search)
-    # What is in a directory is renamed before the directory.
+    # The contents of a directory are renamed before the directory.
     for old in sorted(names, key=lambda name: -name.count(b"/")):
         path = directory / os.fsdecode(old)
         try:

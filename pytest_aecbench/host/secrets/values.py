@@ -1,4 +1,4 @@
-"""Which values are secret: by the name of their variable, by their use, and by their length."""
+"""Secret values: told by the name of their variable, by their use, and by their length."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LEVELS", "Evidence", "Figures", "Source"]
 
-# What goes in: tables and plots; also what single trials got and said; also what they did.
+# The contents: tables and plots; also results and answers of trials; also their steps.
 LEVELS = ("figures", "results", "all")
 
 
@@ -159,7 +159,7 @@ class Figures:
 
     @cached_property
     def saturation(self) -> Saturation:
-        """Which tasks tell agents apart."""
+        """The tasks that tell agents apart, and those that do not."""
         return saturation(self.source.records, holdout=self.source.holdout)
 
     @cached_property

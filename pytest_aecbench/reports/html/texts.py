@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["shown", "shown_in"]
 
-# What terminals take for commands: CSI, OSC with its text, and two-character sequences.
+# Commands of terminals: CSI, OSC with its text, and two-character sequences.
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 _KEPT = {"\n", "\t"}
 

@@ -40,7 +40,7 @@ class Span:
 
 
 def spans(timing: Timing | EntryTiming) -> list[Span]:
-    """Return the phases of an attempt in their order; what is between them is ``other``.
+    """Return the phases of an attempt in their order, with gaps between them as ``other``.
 
     A record without starts has its phases one after another.
     """

@@ -89,5 +89,5 @@ def text_of(value: object, path: str = "") -> str:
 
 
 def encoded(value: object) -> str:
-    """Return JSON; what it cannot hold is text."""
+    """Return JSON, with text for values that it cannot hold."""
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -113,7 +113,7 @@ class Keeper:
             self._selector.unregister(self._pipe)
 
     def _hear(self) -> None:
-        """Read messages of the worker; what makes no sense ends it."""
+        """Read messages of the worker, and end it if they make no sense."""
         try:
             data = self._socket.recv(1 << 20)
         except BlockingIOError:

@@ -31,6 +31,7 @@ import yaml  # noqa: F401  (its C part cannot be imported anew)
 from filelock import FileLock
 
 import pytest_aecbench
+from tests.completeness import Completeness
 from tests.costs import NIGHTLY, REQUIRED, Costs
 from tests.interpreters import find_python
 from tests.leftovers import Leftovers
@@ -100,6 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(Costs(turn="alone_on_engine"), "aec-test-costs")
     config.pluginmanager.register(Leftovers(), "aec-test-leftovers")
+    config.pluginmanager.register(Completeness(), "aec-test-completeness")
     # A shell's background jobs, and all that they start, ignore SIGINT, and those of nohup SIGHUP;
     # here runs are interrupted by both.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

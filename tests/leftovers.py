@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.completeness import NOT_WHOLE
+
 __all__ = ["Leftovers", "processes_of"]
 
 # Processes that were killed may take so long to end.
@@ -27,7 +29,8 @@ class Leftovers:
             return
         directory = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         if left := await_end(directory):
-            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            if session.exitstatus in (0, pytest.ExitCode.TESTS_FAILED):
+                session.exitstatus = NOT_WHOLE
             reporter = config.pluginmanager.get_plugin("terminalreporter")
             if reporter is not None:
                 reporter.ensure_newline()

@@ -28,11 +28,13 @@ LaunchTask = Callable[..., RunningSandbox]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the night what a class names, or does not name as being about images."""
+    """Leave the night what a class names in ``left_to_night``, or not in its ``by_day``."""
     for item in items:
         test, cls = getattr(item, "originalname", ""), getattr(item, "cls", None)
-        about_images = getattr(cls, "about_images", (test,))
-        if test not in about_images or test in getattr(cls, "left_to_night", ()):
+        by_day = getattr(cls, "by_day", (test,))
+        left = getattr(cls, "left_to_night", ())
+        assert all(hasattr(cls, name) for name in by_day if cls), f"{cls}: a test is gone"
+        if test not in by_day or test in left:
             item.add_marker(pytest.mark.nightly)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_aecbench.backends.remote import RemoteBackend
 from tests.conformance.vendors import (
-    SLOW_ATTACKS,
+    ONE_OF_EACH,
     WHOLE_RUNS,
     InContainers,
     StandIn,
@@ -84,7 +84,7 @@ def backend(server: DaytonaServer) -> Any:
 
 
 class TestDaytona(VendorConformance):
-    left_to_night = SLOW_ATTACKS
+    by_day = ONE_OF_EACH
 
 
 @pytest.mark.nightly  # each image is built by a process of its own; e2b and modal go by day

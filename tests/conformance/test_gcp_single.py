@@ -80,7 +80,7 @@ def make_impatient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 class TestGCP(BackendConformance):
     keeps_processes = False
     # One of each kind; the night tries the others.
-    about_images = (
+    by_day = (
         "test_an_image_is_named_by_its_content",
         "test_streams_and_exit_code_are_kept_apart",
         "test_the_workspace_starts_with_what_was_given",
@@ -122,7 +122,7 @@ class TestGCPInContainers(BackendConformance):
     keeps_processes = False
     # Nothing limits their disk, which is the engine's.
     test_a_disk_that_an_agent_fills_is_not_an_error_of_the_backend = None  # type: ignore[assignment]
-    about_images = (
+    by_day = (
         "test_commands_can_run_as_another_user",
         "test_uploads_keep_modes_and_bytes",
     )

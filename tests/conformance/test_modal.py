@@ -11,7 +11,13 @@ import pytest
 
 from pytest_aecbench.backends.remote import RemoteBackend
 from pytest_aecbench.errors import LaunchError
-from tests.conformance.vendors import WHOLE_RUNS, InContainers, VendorConformance, VendorFaults
+from tests.conformance.vendors import (
+    ONE_OF_EACH,
+    WHOLE_RUNS,
+    InContainers,
+    VendorConformance,
+    VendorFaults,
+)
 from tests.standins.executor import Executor
 from tests.standins.modal import ModalServer
 
@@ -46,7 +52,7 @@ def backend(server: ModalServer) -> Any:
 
 
 class TestModal(VendorConformance):
-    pass
+    by_day = ONE_OF_EACH
 
 
 class TestModalInContainers(InContainers):

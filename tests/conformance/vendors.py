@@ -39,7 +39,7 @@ from tests.standins.server import Fault
 from tests.stopping import wait_until, worker_of
 
 __all__ = [
-    "SLOW_ATTACKS",
+    "ONE_OF_EACH",
     "WHOLE_RUNS",
     "InContainers",
     "StandIn",
@@ -133,7 +133,7 @@ class InContainers(VendorConformance):
     # Nothing limits their disk, which is the engine's.
     test_a_disk_that_an_agent_fills_is_not_an_error_of_the_backend = None  # type: ignore[assignment]
     test_a_full_disk_is_the_agents_unless_others_share_it = None  # type: ignore[assignment]
-    about_images = (
+    by_day = (
         "test_an_image_is_named_by_its_content",
         "test_a_malformed_dockerfile_is_a_build_error",
         "test_commands_start_in_the_workspace",
@@ -143,10 +143,25 @@ class InContainers(VendorConformance):
     )
 
 
-# What these do to a sandbox takes the backend's whole patience to find out, with any vendor alike.
-SLOW_ATTACKS = (
-    "test_a_process_that_stops_all_others_is_ended",
-    "test_broken_programs_are_not_an_error_of_the_backend",
+# One of each kind, where the classes of another vendor run the same code of ours by day.
+ONE_OF_EACH = (
+    "test_an_image_is_named_by_its_content",
+    "test_a_malformed_dockerfile_is_a_build_error",
+    "test_streams_and_exit_code_are_kept_apart",
+    "test_variables_are_passed_as_they_are",
+    "test_the_workspace_starts_with_what_was_given",
+    "test_an_uploaded_directory_replaces_what_was_there",
+    "test_uploads_keep_modes_and_bytes",
+    "test_a_deadline_ends_everything_the_command_started",
+    "test_a_deadline_bounds_time_and_keeps_what_was_printed",
+    "test_what_a_command_leaves_running_lives_on",
+    "test_an_exclusive_request_is_alone",
+    "test_only_what_is_safe_to_read_is_collected",
+    "test_broken_files_are_not_an_error_of_the_backend",
+    "test_a_full_disk_is_the_agents_unless_others_share_it",
+    "test_two_sandboxes_do_not_see_each_others_files",
+    "test_eight_sandboxes_run_at_once",
+    "test_a_removed_sandbox_is_gone",
 )
 
 # Each of these starts pytest with an SDK, some of them twice.
@@ -155,6 +170,7 @@ WHOLE_RUNS = (
     "test_ctrl_c_leaves_no_sandbox",
     "test_kill_9_leaves_what_the_next_run_ends",
     "test_reap_has_the_keys_of_the_project",
+    "test_the_same_trials_have_the_same_rewards",
 )
 
 

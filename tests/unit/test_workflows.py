@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +44,30 @@ def test_the_steps_that_workflows_call_exist() -> None:
     called = {part.split()[0] for found in lists for part in found.split(" && ")}
     assert called
     assert called - defined == set()
+
+
+@pytest.mark.skipif(not STEPS.is_file(), reason="this tree has no .ci/steps")
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("readme_command trials", "pytest tasks"),
+        ("readme_command tests", "pytest -n auto"),
+        ("readme_command nothing", "README.md has no command for nothing"),
+        ("interpreter 2.9", "no Python 2.9 found"),
+    ],
+)
+def test_a_step_that_finds_nothing_to_do_fails(step: str, said: str) -> None:
+    result = subprocess.run(
+        ["bash", "-c", f". .ci/steps; found=$({step}); echo $found"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode == 0) == ("pytest" in said)
+    assert said in result.stdout + result.stderr
+
+
+@pytest.mark.skipif(not STEPS.is_file(), reason="this tree has no .ci/steps")
+def test_only_a_run_in_which_tests_failed_is_tried_again() -> None:
+    again = ["bash", "-c", ". .ci/steps; again 9 false || exit"]
+    assert subprocess.run(again, cwd=ROOT, capture_output=True).returncode == 9

@@ -38,7 +38,7 @@ class Completeness:
             self._problems.append(f"{missing} of {session.testscollected} tests have no report")
         if self._problems and session.exitstatus in (0, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = NOT_WHOLE
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        for problem in self._problems if reporter is not None else ():
-            reporter.ensure_newline()
-            reporter.write_line(problem, red=True)
+        if reporter := session.config.pluginmanager.get_plugin("terminalreporter"):
+            for problem in self._problems:
+                reporter.ensure_newline()
+                reporter.write_line(problem, red=True)

@@ -6,7 +6,8 @@ are of three kinds:
 - most take less than 20 s (or AEC_SLOW_LIMIT). One that takes longer is named at the end of the
   run; where AEC_REQUIRE is "all" it fails, unless the machine has so much to do that it would take
   less than that alone;
-- ``slow`` ones take longer, or wait for much. They run like any other, but on one Python only;
+- ``slow`` ones take longer, wait for much, or are not about versions. They run like any other, but
+  on one Python only;
 - ``nightly`` ones are exhaustive: they try in more ways what others try in one. They are
   deselected unless AEC_NIGHTLY is 1. Property tests then try 1,000 examples instead of 25.
 """

@@ -19,6 +19,7 @@ from tests.agents.conftest import MODES, MakeTask, Mode
 from tests.agents.pictures import PNG, in_base64, png
 from tests.agents.servers import sdk
 from tests.agents.toolbox import Toolbox, check_sdk_server
+from tests.costs import at_night
 
 HERE = Path(__file__).parent
 # Elsewhere, a sandbox shares processes and temporary files with everything on the machine.
@@ -312,8 +313,8 @@ args = ["/workspace/sdk.py"]
     ("transport", "options"),
     [
         ("streamable-http", {}),
-        ("streamable-http", {"json_response": True}),
-        ("streamable-http", {"stateless_http": True}),
+        at_night("streamable-http", {"json_response": True}),
+        at_night("streamable-http", {"stateless_http": True}),
         ("sse", {}),
     ],
 )

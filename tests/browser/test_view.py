@@ -198,7 +198,7 @@ def test_without_the_token_a_page_says_how_to_get_it_and_has_no_data(tab: Openin
 
 @pytest.mark.parametrize(
     ("width", "scheme", "rules"),
-    [(1280, "light", WCAG), (360, "dark", COLOURS), at_night(360, "dark", WCAG)],
+    [at_night(1280, "light", WCAG), (360, "dark", COLOURS), at_night(360, "dark", WCAG)],
     ids=["wide-light", "narrow-dark", "narrow-dark-all"],
 )
 def test_no_page_breaks_a_rule_of_accessibility_or_scrolls_sideways(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.test_view import Tab
-from tests.costs import patience
+from tests.costs import at_night, patience
 from tests.project import VERIFY
 from tests.tasks import write_indented
 from tests.viewers import Client, serving
@@ -107,12 +107,15 @@ def under_way(client: Client) -> list[dict[str, object]]:
 
 
 @pytest.mark.slow
-def test_a_run_is_followed_while_ten_tabs_are_open(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [4, at_night(10)])
+def test_a_run_is_followed_while_several_tabs_are_open(
+    browser: Browser, tmp_path: Path, count: int
+) -> None:
     write_project(tmp_path, 1.5)
     workers = ("-n2", "--aec-repetitions=2")
     with serving(tmp_path) as client, running(tmp_path, *workers) as process:
         wait_for_experiment(client, process, tmp_path)
-        tabs = [Tab(browser, client) for _ in range(10)]
+        tabs = [Tab(browser, client) for _ in range(count)]
         try:
             page = tabs[0].go("/e/live")
             page.evaluate(WATCH)

@@ -58,6 +58,7 @@ def test_the_commands_on_results_work_one_after_the_other(tmp_path: Path) -> Non
     assert (demo / "artefacts/ledger/first-again").is_dir()
 
 
+@pytest.mark.nightly
 def test_all_other_commands_work_one_after_the_other(tmp_path: Path) -> None:
     demo = follow([title for title in sections("cli.md") if title not in RESULTS], tmp_path)
     assert (demo / "out.xml").is_file()

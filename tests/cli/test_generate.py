@@ -272,6 +272,7 @@ def test_a_long_run_shows_its_progress_and_can_be_interrupted(
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_run_leaves_no_part_of_a_suite(project: Path) -> None:
     (project / "suite.toml").write_text(MANY)
     argv = [sys.executable, "-m", "pytest_aecbench", "generate", "suite", "--config", "suite.toml"]

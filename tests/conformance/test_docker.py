@@ -458,6 +458,7 @@ def test_want_of_memory_is_told_from_other_kills(launch_task: LaunchTask) -> Non
     assert (result.returncode, result.stderr) == (137, "")
 
 
+@pytest.mark.nightly
 def test_a_fork_bomb_is_cleared_away(launch_task: LaunchTask) -> None:
     sandbox = launch_task()
     bomb = "(bomb() { bomb | bomb & }; bomb) >/dev/null 2>&1"

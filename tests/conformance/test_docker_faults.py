@@ -119,6 +119,7 @@ def test_a_run_that_is_stopped_in_any_phase_leaves_nothing(
     assert stuck.images() == []
 
 
+@pytest.mark.nightly
 def test_workers_killed_in_any_phase_leave_nothing(stuck: StuckRun) -> None:
     for pid in stuck.workers():
         os.kill(pid, signal.SIGKILL)
@@ -130,7 +131,7 @@ def test_workers_killed_in_any_phase_leave_nothing(stuck: StuckRun) -> None:
     assert stuck.images() == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_a_killed_controller_left_is_settled_by_the_next_run(
     stuck: StuckRun, project: Project
 ) -> None:
@@ -381,7 +382,7 @@ def running(command: str) -> list[int]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.needs("dockerd")
 def test_a_disk_filled_by_an_agent_counts_against_it_alone(
     project: Project, private_engine: PrivateEngine

@@ -12,7 +12,6 @@ import pytest
 from pytest_aecbench.ledger.checks import EXPLOITS, STANDARD, checked
 from pytest_aecbench.tasks.task import Task
 from tests.checking import Checked, run_checks, write_task
-from tests.costs import at_night
 from tests.e2e.shipped import ROOT, SOME, one_or_all
 
 pytestmark = pytest.mark.slow
@@ -64,7 +63,8 @@ def test_a_task_is_sound_in_containers(tmp_path: Path) -> None:
 
 @pytest.mark.needs("docker")
 @pytest.mark.usefixtures("alone_on_engine")
-@pytest.mark.parametrize("names", [SOME[:1], at_night(SOME)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("names", [SOME])
 def test_no_exploit_pays_in_containers(tmp_path: Path, names: tuple[str, ...]) -> None:
     found = check(tmp_path, names, "--aec-check=exploits", "--aec-backend=docker")
     assert skipped(found) <= ELSEWHERE

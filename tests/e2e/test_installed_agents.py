@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.costs import at_night
 from tests.e2e.shipped import ROOT
-from tests.e2e.test_vendors import SERVERS, plugins_for, serving
+from tests.e2e.test_vendors import plugins_for, serving
 from tests.project import Project
 
 PAGE = (ROOT / "docs/agents-in-the-sandbox.md").read_text("utf-8")
@@ -145,7 +146,7 @@ def test_a_script_that_fails_is_a_failed_build(project: Project) -> None:
 @on_docker
 @pytest.mark.slow
 @pytest.mark.needs("namespaces")
-@pytest.mark.parametrize("vendor", SERVERS)
+@pytest.mark.parametrize("vendor", ["modal", at_night("daytona"), at_night("e2b")])
 def test_a_vendor_builds_the_image_with_the_agent(
     vendor: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

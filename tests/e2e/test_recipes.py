@@ -112,6 +112,7 @@ def test_a_recipe_earns_the_reward_on_this_machine(
     assert any("Be brief: `date`" in text for text in asked)
 
 
+@pytest.mark.nightly
 @each_recipe
 def test_a_wrong_key_is_an_error_of_the_provider(
     project: Project, models: AgentModels, monkeypatch: pytest.MonkeyPatch, harness: str

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.shipped import TASKS, expected, rewards, some_or_all
+from tests.e2e.shipped import TASKS, expected, one_or_all, rewards, some_or_all
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +16,7 @@ def test_oracle_earns_all_and_nop_nothing(tmp_path: Path) -> None:
     assert rewards(tmp_path / "auto", "--aec-local-mode=auto") == expected()
 
 
-@some_or_all
+@one_or_all
 def test_they_earn_the_same_by_rewriting(tmp_path: Path, names: tuple[str, ...]) -> None:
     found = rewards(tmp_path / "rewriting", "--aec-local-mode=rewriting", names=names)
     assert found == expected(names)

@@ -69,7 +69,7 @@ def test_an_agent_brings_its_files(
 
 
 @pytest.mark.needs("docker")
-@pytest.mark.parametrize("vendor", SERVERS)
+@pytest.mark.parametrize("vendor", ["e2b", at_night("daytona"), at_night("modal")])
 def test_the_dockerfile_that_was_uploaded_is_really_built(
     vendor: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.plugin.conftest import with_workers_too
 from tests.project import HALF, Project
 
+pytestmark = pytest.mark.slow  # about figures, not versions
+
 
 @pytest.fixture
 def baseline(anyhow: Project) -> Project:

@@ -10,6 +10,8 @@ import pytest
 from pytest_aecbench.testing.hostility import ATTACKS
 from tests.project import SOLVE, Project
 
+pytestmark = pytest.mark.slow  # about sandboxes, not versions
+
 # Fails in the sandbox of the agent, or in all; "{when}" is an expression.
 BACKEND = """
     from pytest_aecbench import {kind}

@@ -10,6 +10,8 @@ import pytest
 from tests.plugin.conftest import with_workers_too
 from tests.project import Project
 
+pytestmark = pytest.mark.slow  # about costs, not versions
+
 PAID = """
     import pytest
     from dataclasses import replace

@@ -8,6 +8,8 @@ import pytest
 
 from tests.project import Project
 
+pytestmark = pytest.mark.slow  # about files of tasks, not versions
+
 # Does something to the files of one task, after its agent or after its verifier.
 CHANGING = """
     import os, shutil, pytest

@@ -223,6 +223,8 @@ ONE = "echo 1 > /logs/verifier/reward.txt"
 OUTAGE = """
 from pytest_aecbench import ProviderError
 
+pytestmark = pytest.mark.slow  # about records, not versions
+
 class Unlucky:
     def run(self, task, sandbox, limits):
         sandbox.execute("echo '{}' > output.jsonl")

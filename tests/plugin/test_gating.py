@@ -8,6 +8,8 @@ import pytest
 
 from tests.project import HALF, Project
 
+pytestmark = pytest.mark.slow  # about figures, not versions
+
 
 @pytest.fixture
 def mixed(anyhow: Project) -> Project:

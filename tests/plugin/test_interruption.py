@@ -25,10 +25,10 @@ LANES = "--aec-concurrency=4"
     ("whom", "arguments", "mode"),
     [
         ("controller", (), "auto"),
-        ("controller", ("-n2",), "auto"),
+        at_night("controller", ("-n2",), "auto"),
         at_night("worker", ("-n2",), "auto"),
         ("group", ("-n2",), "auto"),
-        ("group", (), "rewriting"),
+        at_night("group", (), "rewriting"),
         ("controller", (LANES,), "auto"),
     ],
     ids=["plain", "controller", "worker", "group", "rewriting", "lanes"],
@@ -96,7 +96,9 @@ def test_a_second_signal_ends_the_run_at_once(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, at_night(signal.SIGINT)])
-@pytest.mark.parametrize("arguments", [(), ("-n2",), (LANES,)], ids=["plain", "n2", "lanes"])
+@pytest.mark.parametrize(
+    "arguments", [(), at_night(("-n2",)), at_night((LANES,))], ids=["plain", "n2", "lanes"]
+)
 def test_a_first_signal_lets_a_teardown_end(
     project: Project, arguments: tuple[str, ...], number: signal.Signals
 ) -> None:

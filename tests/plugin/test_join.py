@@ -11,6 +11,8 @@ from tests.costs import at_night
 from tests.project import Project
 from tests.stopping import BlockedRun, wait_until
 
+pytestmark = pytest.mark.slow  # about records, not versions
+
 MODES = pytest.mark.parametrize("mode", [(), at_night(("-n2",))], ids=["plain", "n2"])
 BLOCKING = "--aec-backend=blocking"
 

@@ -15,6 +15,8 @@ from tests.conformance.providers import PIXEL
 from tests.project import Project
 from tests.standins.models import KEY, ModelServer, Tokens, Turn, Wish
 
+pytestmark = pytest.mark.slow  # about agents, not versions
+
 RIGHT = '{"current_a": 2.0, "power_w": 24.0}'
 HALF = '{"power_w": 24}'
 CLAUDE = "claude-sonnet-4-20250514"

@@ -11,6 +11,8 @@ import pytest
 
 from tests.project import Project
 
+pytestmark = pytest.mark.slow  # about agents, not versions
+
 RIGHT = '{"current_a": 2.0, "power_w": 24.0}'
 
 

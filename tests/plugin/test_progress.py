@@ -90,7 +90,7 @@ def write_tasks(project: Project) -> None:
     project.task("civil/d-wall")
 
 
-@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("columns", [80, at_night(40)])
 @pytest.mark.parametrize("mode", [("-p", "no:randomly"), ("-n2",)], ids=["plain", "n2"])
 def test_the_bottom_of_a_terminal_shows_what_runs(
     project: Project, mode: tuple[str, ...], columns: int

@@ -21,6 +21,8 @@ PAGE = Path(__file__).parents[2] / "docs/rlm.md"
 AGENT = "--aec-agent=a=rlm:scripted:culvert.json"
 VERIFY = """
 import json, pathlib
+
+pytestmark = pytest.mark.slow  # about an agent, not versions
 out = pathlib.Path("/workspace/output.json")
 found = json.loads(out.read_text()) if out.exists() else {}
 pathlib.Path("/logs/verifier/reward.txt").write_text(str(int(found == {"crack": "3 mm"})))

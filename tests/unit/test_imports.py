@@ -7,6 +7,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 import pytest_aecbench
 from pytest_aecbench.backends import BACKENDS
 
@@ -71,6 +73,7 @@ def import_each(*names: str) -> tuple[list[str], str]:
     return done.stdout.split(), done.stderr
 
 
+@pytest.mark.nightly
 def test_every_module_can_be_imported_first() -> None:
     names = [name for name in modules() if not needs_what_is_missing(name)]
     assert len(names) > 100

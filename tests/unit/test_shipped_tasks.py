@@ -19,6 +19,7 @@ import pytest
 from pytest_aecbench.checks.rewards import Example
 from pytest_aecbench.tasks.supplied import HELPER, supplied_files
 from pytest_aecbench.verify import read_answer
+from tests.costs import at_night
 from tests.site_diary import DIARY, Diary
 
 if sys.version_info >= (3, 11):
@@ -58,6 +59,15 @@ def copied_inputs(task: Path) -> list[str]:
         for name in line.split()
     ]
 
+
+# By day some tasks will do where the code decides that grades all of them.
+some_by_day = pytest.mark.parametrize(
+    "task",
+    [task if number % 5 == 0 else at_night(task) for number, task in enumerate(TASKS)],
+    ids=task_id,
+    indirect=True,
+    scope="module",
+)
 
 # Grades each output in a fork of one interpreter, which knows nothing but the standard library.
 GRADE_EACH = """
@@ -429,6 +439,7 @@ def every(answer: dict[str, Any], value: str) -> str:
     return "{" + ", ".join(f'"{name}": {value}' for name in answer) + "}"
 
 
+@some_by_day
 def test_unreadable_outputs_earn_nothing_and_never_crash(solved: Solved) -> None:
     text = json.dumps(solved.answer)
     unreadable: dict[str, str | bytes] = {
@@ -474,6 +485,7 @@ def test_values_of_the_wrong_kind_earn_nothing_and_never_crash(solved: Solved) -
         assert all(field["error"] for field in graded.fields.values()), flaw
 
 
+@some_by_day
 def test_output_that_is_no_plain_file_earns_nothing(solved: Solved) -> None:
     right = solved.sandbox.root / "right.json"
     right.write_text(json.dumps(solved.answer))

@@ -19,6 +19,7 @@ from pytest_aecbench.suites.instance import task_files
 from pytest_aecbench.suites.recovery import recovered
 from pytest_aecbench.suites.sampling import mistaken, solved
 from pytest_aecbench.suites.template import Template
+from tests.costs import at_night
 from tests.templating import SHIPPED, cells, some
 
 each = pytest.mark.parametrize("name", SHIPPED)
@@ -148,7 +149,9 @@ def test_a_template_has_levels_examples_mistakes_and_a_second_way(name: str) -> 
     assert len(set(asked)) > 1, "levels ask the same"
 
 
-@each
+@pytest.mark.parametrize(
+    "name", [name if number % 4 == 0 else at_night(name) for number, name in enumerate(SHIPPED)]
+)
 def test_instances_are_solvable_robust_and_not_guessable(name: str) -> None:
     assert audit(SHIPPED[name]).problems == ()
 

@@ -218,18 +218,14 @@ class Laboratory:
         home.chmod(0o755)  # some tests run as another user
         for number in range(copies):
             place = home / str(number)
-            shutil.copytree(_ROOT, place, ignore=shutil.ignore_patterns(".*", "__pycache__"))
-            # Most of a short run is compiling. A time stamp may not tell a mutant from what it was.
-            compileall.compile_dir(
-                place, quiet=2, workers=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH
-            )
+            copy_project(place)
             self._free.put(place)
         self._limits: dict[str, float] = {}
 
     def measure(self, module: str) -> None:
         """Raise unless the module's tests pass as it is; remember how long they take."""
         started = time.monotonic()
-        if self._is_caught(module, (_source_of(_ROOT, module)).read_text(), 600):
+        if self._is_caught(module, (source_of(_ROOT, module)).read_text(), 600):
             raise SystemExit(f"{module}: its tests fail without a mutant; mend them first")
         self._limits[module] = 3 * (time.monotonic() - started) + 10
 
@@ -239,22 +235,32 @@ class Laboratory:
 
     def _is_caught(self, module: str, source: str, limit: float) -> bool:
         place = self._free.get()
-        path = _source_of(place, module)
+        path = source_of(place, module)
         original = path.read_text()
         try:
             path.write_text(source)
-            return _tests_fail(place, shlex.split(TESTS[module]), limit)
+            return is_failing(place, shlex.split(TESTS[module]), limit)
         finally:
             path.write_text(original)
             self._free.put(place)
 
 
-def _source_of(root: Path, module: str) -> Path:
+def copy_project(place: Path) -> None:
+    """Copy the project, without what is hidden, to a place that does not exist."""
+    shutil.copytree(_ROOT, place, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    # Most of a short run is compiling. A time stamp may not tell a mutant from what it was.
+    compileall.compile_dir(
+        place, quiet=2, workers=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH
+    )
+
+
+def source_of(root: Path, module: str) -> Path:
+    """Return the file of a module of the package."""
     return root / "pytest_aecbench" / f"{module}.py"
 
 
-def _tests_fail(place: Path, tests: list[str], limit: float) -> bool:
-    """Return whether the tests fail, or do not end within a limit in seconds."""
+def is_failing(place: Path, tests: list[str], limit: float) -> bool:
+    """Return whether tests fail, or do not end within a limit in seconds."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     environment = {
         **os.environ,
@@ -282,7 +288,7 @@ def _tests_fail(place: Path, tests: list[str], limit: float) -> bool:
 def chosen_mutants(module: str, text: str, most: int) -> list[Mutant]:
     """Return mutants with a text in their names, but none that behaves as the original does."""
     listed = equivalents()
-    found = mutants(module, _source_of(_ROOT, module).read_text())
+    found = mutants(module, source_of(_ROOT, module).read_text())
     wanted = [one for one in found if text in one.name and not is_listed(one, listed)]
     return sorted(wanted, key=lambda one: one.rank)[: most or None]
 

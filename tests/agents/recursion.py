@@ -20,6 +20,8 @@ from tests.tasks import write_tree
 
 INSTRUCTION = "Find the current. Write it to `/workspace/answer.json`."
 USAGE = {"input": 100, "output": 10}
+# The directory of a cell's own REPL: others on the machine may have theirs beside it.
+HOME = "import sys\nhome = sys.modules['aecbench_repl'].__path__[0].rpartition('/')[0]"
 # A cell that can send its REPL events, as the functions do that it has.
 FORGED = """
 import json, os, socket, stat

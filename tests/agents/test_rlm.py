@@ -46,13 +46,15 @@ def test_an_answer_that_is_none_is_an_error_for_the_model(workshop: Workshop) ->
         said("FINAL(2) is my answer."),
         cell("FINAL_VAR('nothing')"),
         cell("FINAL()"),
-        cell("FINAL('yes')"),
+        cell("import os; os.mkdir('/workspace/answer.json'); FINAL('lost')"),
+        cell("os.rmdir('/workspace/answer.json'); FINAL('yes')"),
     )
     assert run.output == "yes"
-    unknown, missing, _ = run.results
+    unknown, missing, unwritten, _ = run.results
     assert "NameError: there is no variable 'nothing'" in unknown
     assert "write it first" in missing
-    assert run.result.turns == 4
+    assert "IsADirectoryError" in unwritten
+    assert run.result.turns == 5
 
 
 def test_prose_is_not_an_answer(workshop: Workshop) -> None:
@@ -179,12 +181,15 @@ except SubcallError as error:
 
 def test_the_deadline_in_the_middle_of_a_cell_keeps_what_was_begun(workshop: Workshop) -> None:
     code = "answer['content'] = 'half'\nwhile True:\n    pass"
-    run = workshop.solve(cell("1"), cell(code), timeout_sec=3)
+    run = workshop.solve(cell(code), timeout_sec=2)
     assert (run.result.status, run.result.end) == ("timed_out", "deadline")
     assert run.output == "half"
 
 
-def test_a_cell_that_ignores_its_interrupt_is_killed(workshop: Workshop) -> None:
+def test_a_cell_that_ignores_its_interrupt_is_killed(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_aecbench.agents.rlm.link.CELL_GRACE_SEC", 1.0)
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)"
     cells = (cell("NOTE('a', 1)"), cell(code), cell("FINAL(RECALL('a'))"))
     run = workshop.solve(*cells, command_timeout=1.0)
@@ -251,6 +256,8 @@ FINAL(got)
     assert (fine, failed) == ("str", "SubcallError")
     assert error == "the answer is not JSON: I cannot say"
     assert values == {}
+    recorded = [entry.content for entry in run.calls("subcall")]
+    assert sorted(recorded) == [" ", "I cannot say", "I will not", "I will not", "two"]
 
 
 def test_a_model_that_cannot_be_reached_is_an_error_of_the_trial(workshop: Workshop) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_aecbench.errors import SandboxBroken
 from tests.agents.conftest import anywhere
-from tests.agents.recursion import FORGED, Workshop, cell
+from tests.agents.recursion import FORGED, HOME, Workshop, cell
 from tests.costs import at_night
 
 pytestmark = anywhere
@@ -72,11 +72,12 @@ def test_budgets_are_counted_where_no_cell_can_change_them(workshop: Workshop) -
     assert run.usage == run.result.usage
 
 
-SELF = """
-import glob, json, os, socket
+SELF = f"""{HOME}
+import json, os, socket
+LIMITS = {{'timeout': 1, 'grace': 1, 'wait': 0}}
 def ask(request):
     link = socket.socket(socket.AF_UNIX)
-    link.connect(glob.glob('/tmp/aecbench-rlm-*/socket')[0])
+    link.connect(home + '/socket')
     link.sendall(json.dumps(request).encode())
     link.shutdown(socket.SHUT_WR)
     return link
@@ -87,7 +88,7 @@ def ask(request):
     "request_",
     [
         "{'do': 'stop'}",
-        "{'do': 'cell', 'cell': {'do': 'run', 'code': 'FINAL(0)'}, 'timeout': 1, 'wait': 0}",
+        "{'do': 'cell', 'cell': {'do': 'run', 'code': 'FINAL(0)'}, **LIMITS}",
         at_night("{'do': 'wait', 'wait': 1}"),
         at_night("{'do': 'answer', 'answers': [{'id': 1, 'replies': []}], 'wait': 0}"),
         at_night("{'do': 'nothing of the kind'}"),
@@ -127,13 +128,13 @@ def test_a_repl_that_is_lost_again_and_again_is_not_started_for_ever(workshop: W
 def test_a_cell_that_spoils_the_files_of_its_repl_loses_notes_and_sections(
     workshop: Workshop,
 ) -> None:
-    spoil = """
+    spoil = f"""{HOME}
 import glob, os
 NOTE('a', 1)
-for path in glob.glob('/tmp/aecbench-rlm-*/**', recursive=True):
+for path in glob.glob(home + '/**', recursive=True):
     if os.path.isfile(path):
         open(path, 'w').write('\\x00 not what it was')
-open(glob.glob('/tmp/aecbench-rlm-*')[0] + '/big', 'w').truncate(10**9)
+open(home + '/big', 'w').truncate(10**9)
 os._exit(3)
 """
     run = workshop.solve(cell(spoil), cell("print(RECALL())"), cell("FINAL(5)"), timeout_sec=120)
@@ -142,20 +143,20 @@ os._exit(3)
     assert run.output == "5\n"
 
 
-BUSY = """
-import glob, os, socket
-path = glob.glob('/tmp/aecbench-rlm-*/socket')[0]
+BUSY = f"""{HOME}
+import os, socket
+path = home + '/socket'
 os.unlink(path)
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(path)
 listener.listen(16)
 if not os.fork():
     os.setsid()
-    said = b'{"event": "busy"}'
+    said = b'{{"event": "busy"}}'
     while True:
         link, _ = listener.accept()
         link.recv(1 << 20)
-        link.sendall(b'{"reply": 1, "size": %d}\\n%s' % (len(said), said))
+        link.sendall(b'{{"reply": 1, "size": %d}}\\n%s' % (len(said), said))
         link.close()
 """
 

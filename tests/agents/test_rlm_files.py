@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -67,11 +68,21 @@ FINAL([text, table, settings, facts, raw, open(drawing, 'rb').read().hex(), draw
     assert "Ünïcode" not in system
 
 
-def test_a_large_document_is_a_variable(workshop: Workshop) -> None:
-    toml = '[inputs.doc]\ntype = "string"\nsource = "doc.txt"\n'
-    files = {"doc.txt": b"0123456789" * 2_000_000}
-    run = workshop.solve(cell("FINAL(len(doc))"), toml=toml, files=files)
-    assert run.output == "20000000\n"
+def test_a_large_document_is_a_variable_and_never_whole_in_the_memory_of_the_host(
+    workshop: Workshop,
+) -> None:
+    table = one("table.csv", "csv", "table", "pre_parse = true\n")
+    files = {"doc.txt": b"0123456789" * 2_000_000, "table.csv": b"1,2\n" * 100_000}
+    task = workshop.task(one("doc.txt") + table, files)
+    model = workshop.script(cell("FINAL(len(doc) + len(table))"))
+    tracemalloc.start()
+    try:
+        run = workshop.run(model, task)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert run.output == "20099999\n"
+    assert peak < 10_000_000
 
 
 def one(source: str, kind: str = "string", name: str = "doc", more: str = "") -> str:
@@ -243,18 +254,31 @@ def test_a_report_is_filled_in_the_order_it_needs_and_printed_in_its_own(
     assert list(json.loads(run.output or "")) == ["summary", "site", "loads"]
 
 
+# Every call has 100 tokens of input and 10 of output.
+@pytest.mark.parametrize(
+    ("limit", "end", "error"),
+    [
+        ("max_iterations = 2", "turn_limit", "used all of its 2 turns"),
+        ("token_budget = 220", "token_budget", "used 220 tokens"),
+        ("billable_input_budget = 200", "billable_input", "used 200 tokens of input that no cache"),
+        ("max_budget_usd = 220.0", "cost_limit", "cost 220.0000 USD"),
+    ],
+)
 def test_sections_that_are_filled_land_in_the_output_of_a_run_that_is_over(
-    workshop: Workshop,
+    workshop: Workshop, limit: str, end: str, error: str
 ) -> None:
     run = workshop.solve(
         cell("FILL('site', 'Flat.')"),
         cell("import os; os._exit(1)"),
         cell("FILL('loads', {'dead': 12})"),
-        toml=f"{WITH_TEMPLATE}[guardrails]\nmax_iterations = 2\n",
+        cell("FILL('summary', 'too late')"),
+        toml=f"{WITH_TEMPLATE}[guardrails]\n{limit}\n",
         files={"report_template.toml": TEMPLATE},
+        price=True,
     )
     assert json.loads(run.output or "") == {"site": "Flat.", "loads": {"dead": 12}}
-    assert run.result.end == "turn_limit"
+    assert (run.result.status, run.result.end, run.result.turns) == ("limit_reached", end, 3)
+    assert (run.result.error or "").startswith(error)
 
 
 def test_sections_can_be_filled_at_once(workshop: Workshop) -> None:

@@ -19,7 +19,7 @@ import pytest
 from pytest_aecbench.backends.sandbox import Sandbox
 from tests.agents.conftest import anywhere
 from tests.agents.recursion import FORGED, INSTRUCTION, Run, Workshop
-from tests.costs import at_night, patience
+from tests.costs import at_night
 from tests.standins.models import KEY, ModelServer, Tokens, Turn, Wish
 
 pytestmark = anywhere
@@ -92,7 +92,9 @@ def test_a_needle_is_found_in_a_document_that_the_root_never_sees(
         assert not any(piece in sent for piece in pieces)
         longest = max(len(json.dumps(body)) for body in bodies(server, ROOT))
         counted.append(longest)
-        assert KEY not in (run.directory / "trajectory.jsonl").read_text()
+        kept = [path for path in run.directory.rglob("*") if path.is_file()]
+        assert kept
+        assert not any(KEY.encode() in path.read_bytes() for path in kept)
     assert abs(counted[0] - counted[1]) < 0.05 * counted[0]
 
 
@@ -155,19 +157,6 @@ def test_calls_at_once_take_few_commands_of_the_sandbox(
     assert len(commands) <= 6 + 2 + math.log2(max(1, sec / 0.25)) + 1, sec
 
 
-@pytest.mark.nightly
-@pytest.mark.usefixtures("own_machine")
-def test_eight_calls_at_once_take_little_longer_than_two(
-    workshop: Workshop, server: ModelServer
-) -> None:
-    server.policies[SUB] = lambda body: Turn("yes")
-    server.delay_sec = 0.2
-    server.scripts[ROOT] = (*[step("llm_query_batched(['x'] * 8)")] * 4, step("FINAL(1)"))
-    run = workshop.run(ROOT, workshop.task(SUB_TOML))
-    took = [entry.duration_ms or 0 for entry in run.entries if entry.role == "tool_result"]
-    assert min(took[:4]) < 700 * patience()
-
-
 def test_requests_begin_with_the_same_bytes_turn_after_turn(
     workshop: Workshop, server: ModelServer
 ) -> None:
@@ -190,7 +179,7 @@ def test_a_conversation_that_fills_the_context_is_replaced_by_a_summary(
     server.scripts[SUB] = (Turn("SUMMARY: x is 5", tokens=Tokens(30, out=3)),)
     turns = iter(
         (
-            step("x = 5\nprint('an old result')", fresh=300, out=10),
+            step("x = 5\nprint('an old result')", fresh=840, out=10),  # 85 %, and not above
             step("print('another')", fresh=850, out=11),
             step("print(x, len(history), 'an old result' in str(history))", fresh=200, out=10),
             step("FINAL(x)", fresh=300, out=10),
@@ -214,18 +203,25 @@ def test_a_conversation_that_fills_the_context_is_replaced_by_a_summary(
     assert run.usage == run.result.usage
 
 
+@pytest.mark.parametrize(
+    ("toml", "first", "second"),
+    [
+        ("", 960, 950),
+        at_night("compaction_threshold_pct = 0.3\nhard_ceiling_pct = 0.4\n", 300, 400),
+    ],
+)
 def test_a_context_that_is_full_right_after_a_compaction_ends_the_run(
-    workshop: Workshop, server: ModelServer
+    workshop: Workshop, server: ModelServer, toml: str, first: int, second: int
 ) -> None:
     turns = iter(
         (
-            step("x = 5", fresh=960, out=1),
-            step("x = 6", fresh=961, out=1),
+            step("x = 5", fresh=first, out=1),
+            step("x = 6", fresh=second, out=1),
             step("FINAL(x)", fresh=10, out=1),
         )
     )
     server.policies[ROOT] = lambda body: next(turns)
-    run = workshop.run(ROOT, workshop.task(COMPACTING))
+    run = workshop.run(ROOT, workshop.task(f"{COMPACTING}{toml}"))
     assert (run.result.status, run.result.end) == ("limit_reached", "context_length")
     assert run.output == "6\n"
     assert len(bodies(server, SUB)) == 1
@@ -316,9 +312,28 @@ def test_every_provider_gives_the_same_trial(
     assert json.loads(run.output or "") == ["yes", "yes"]
     assert (run.result.end, run.result.turns, run.result.calls) == ("submitted", 3, 5)
     assert (run.result.usage.tokens_in, run.result.usage.tokens_out) == (380, 68)
-    assert run.results[0].startswith("['yes', 'yes']")
-    assert "ZeroDivisionError" in run.results[1]
     assert run.usage.total == run.result.usage.total
+    first, second, last = run.results
+    assert first.startswith("['yes', 'yes']")
+    assert "ZeroDivisionError" in second
+    # Identifiers, times and names of models differ.
+    shown = [
+        (e.role, e.turn, e.tool_name, e.content, e.exit_code, e.metadata.get("call_type"))
+        for e in run.entries[2:]
+    ]
+    subcall = ("assistant", 1, None, "yes", None, "subcall")
+    assert shown == [
+        ("assistant", 1, None, "", None, "main"),
+        ("tool_call", 1, "repl", "", None, None),
+        *(subcall, subcall),
+        ("tool_result", 1, "repl", first, 0, None),
+        ("assistant", 2, None, "", None, "main"),
+        ("tool_call", 2, "repl", "", None, None),
+        ("tool_result", 2, "repl", second, 1, None),
+        ("assistant", 3, None, "", None, "main"),
+        ("tool_call", 3, "repl", "", None, None),
+        ("tool_result", 3, "repl", last, 0, None),
+    ]
 
 
 def test_a_run_that_is_interrupted_does_not_wait_for_calls(
@@ -337,7 +352,7 @@ def test_a_run_that_is_interrupted_does_not_wait_for_calls(
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        workshop.run(ROOT, workshop.task(SUB_TOML))
+        workshop.run(ROOT, workshop.task(SUB_TOML), max_retries=0)
     assert time.monotonic() - interrupted[0] < 20
     thread.join()
 
@@ -355,10 +370,11 @@ def test_calls_under_a_forged_number_are_waited_for_as_well(
     workshop: Workshop, server: ModelServer
 ) -> None:
     request = "{'kind': 'llm_query', 'prompt': 'x'}"
-    tell = f"tell({{'event': 'call', 'id': 1, 'requests': [{request}] * 3}})\ntime.sleep(1)\n"
-    server.scripts[ROOT] = (step(f"{FORGED}\nimport time\n{tell * 2}FINAL(1)"),)
+    tell = f"tell({{'event': 'call', 'id': 1, 'requests': [{request}] * 3}})\n"
+    twice = f"{tell}time.sleep(0.3)\n{tell}time.sleep(1)\n"
+    server.scripts[ROOT] = (step(f"{FORGED}\nimport time\n{twice}FINAL(1)"),)
     server.policies[SUB] = lambda body: Turn("late")
-    server.delay_sec = 5.0
+    server.delay_sec = 1.5
     toml = f"{SUB_TOML}max_parallel_workers = 6\n"
     run = workshop.run(ROOT, workshop.task(toml))
     assert run.result.calls == 1 + 6

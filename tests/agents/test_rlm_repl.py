@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.agents.conftest import DOCKER, MODES, Mode
-from tests.agents.recursion import Workshop, cell, lost_kinds
+from tests.agents.recursion import HOME, Workshop, cell, lost_kinds
 
 
 @pytest.fixture(params=[*MODES, DOCKER])
@@ -20,7 +20,6 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 HARMLESS = {
     "exit()": "exit() does not end the REPL",
     "raise KeyboardInterrupt": "KeyboardInterrupt",
-    "while True:\n    pass": "interrupted after 12 s",
     "print('x' * 200_000_000)": "[199990001 characters left out]",
     "def f():\n    return f()\nf()": "RecursionError",
     "import sys\nsys.stdout = None": "(no output)",
@@ -32,12 +31,16 @@ HARMLESS = {
 }
 
 
+# Values that no copy of a REPL's variables could keep.
+KEPT = "g, f, l = (i for i in range(99)), open('/workspace/f', 'w'), lambda: 5"
+USE = "next(g), f.name[-1:], l()"
+
+
 def test_cells_that_go_wrong_leave_the_variables(workshop: Workshop) -> None:
-    kept = "g, f, l = (i for i in range(99)), open('/workspace/f', 'w'), lambda: 5"
-    cells = [cell(kept)]
+    cells = [cell(KEPT)]
     for code in HARMLESS:
-        cells += [cell(code), cell("next(g), f.name[-1:], l()")]
-    run = workshop.solve(*cells, cell("FINAL(next(g))"), timeout_sec=120, command_timeout=12.0)
+        cells += [cell(code), cell(USE)]
+    run = workshop.solve(*cells, cell("FINAL(next(g))"), timeout_sec=600)
     told = dict(zip(HARMLESS, run.results[1::2], strict=False))
     for code, words in HARMLESS.items():
         assert words in told[code], code
@@ -46,11 +49,75 @@ def test_cells_that_go_wrong_leave_the_variables(workshop: Workshop) -> None:
     assert run.output == f"{len(HARMLESS)}\n"
 
 
+def test_a_cell_that_does_not_end_is_interrupted_and_leaves_the_variables(
+    workshop: Workshop,
+) -> None:
+    cells = (cell(KEPT), cell("while True:\n    pass"), cell(USE))
+    run = workshop.solve(*cells, cell("FINAL(next(g))"), command_timeout=1.0)
+    assert "interrupted after 1 s" in run.results[1]
+    assert not any(lost_kinds(run.results))
+    assert run.output == "1\n"
+
+
+LATE = """
+import os, signal, sys
+class Late:
+    def write(self, text): pass
+    def flush(self): os.kill(os.getpid(), signal.SIGINT)
+sys.stdout = Late()
+kept = 5
+"""
+# No other thread runs meanwhile, so that the next cell has not begun when its time is over.
+HOLD = """
+import sys, threading, time
+sys.setswitchinterval(1000)
+def hold():
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end: pass
+    sys.setswitchinterval(0.005)
+kept = 5
+threading.Timer(0.02, hold).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(LATE, "kept"), (HOLD, "while True:\n    pass")], ids=["late", "early"]
+)
+def test_an_interrupt_outside_of_a_cell_loses_neither_its_end_nor_the_variables(
+    workshop: Workshop, first: str, second: str
+) -> None:
+    run = workshop.solve(cell(first), cell(second), cell("FINAL(kept)"), command_timeout=1.0)
+    assert not any(lost_kinds(run.results))
+    assert ("interrupted after 1 s" in run.results[1]) == ("while" in second)
+    assert run.output == "5\n"
+
+
+DEAF = """
+import sys, threading, time
+sys.setswitchinterval(1000)
+def hold():
+    time.sleep(0.05)
+    end = time.monotonic() + 15
+    while time.monotonic() < end: pass
+threading.Thread(target=hold).start()
+said = llm_query_batched(['x'] * 20)
+len(said), {len(one) for one in said}
+"""
+
+
+@pytest.mark.nightly
+def test_answers_wait_for_a_cell_that_does_not_listen(workshop: Workshop) -> None:
+    others = {"x": "y" * 200_000}
+    run = workshop.solve(cell(DEAF), cell("FINAL(len(said))"), others=others, timeout_sec=120)
+    assert run.results[0].startswith("(20, {200000})")
+    assert run.output == "20\n"
+
+
 LOSING = {
     "import os\nos._exit(3)": "ended with exit code 3",
     "import os\nos.closerange(0, 99)": "its process",
     "import os\nos.kill(os.getpid(), 9)": "ended with exit code -9",
-    "import glob, shutil\nfor p in glob.glob('/tmp/aecbench-rlm-*'):\n    shutil.rmtree(p)": None,
+    f"{HOME}\nimport shutil\nshutil.rmtree(home)": None,
     "import os\nos.kill(os.getppid(), 9)": "the connection to it broke",
     "import glob, os\n"
     "for n in range(3, 30):\n"
@@ -81,18 +148,27 @@ def test_cells_that_end_the_repl_are_told_that_their_variables_are_lost(
         assert after.startswith("th False")
 
 
+KEYS = (
+    *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"),
+    *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GEMINI_API_KEY"),
+)
+
+
 def test_the_repl_has_neither_keys_nor_names_of_the_harness(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-4242")
+    for name in KEYS:
+        monkeypatch.setenv(name, "sk-secret-4242")
     code = """
 import os
-FINAL([os.environ.get('ANTHROPIC_API_KEY'), sorted(os.environ), llm_query('x')])
+seen = [open(f'/proc/{pid}/environ').read() for pid in (os.getpid(), os.getppid())]
+FINAL([dict(os.environ), any('sk-' + 'secret' in one for one in seen), llm_query('x')])
 """
     run = workshop.solve(cell(code), others={"x": "still answered"})
-    key, names, answer = json.loads(run.output or "")
-    assert key is None
-    assert not [name for name in names if "KEY" in name or name == "AECBENCH_REPL"]
+    environment, is_seen, answer = json.loads(run.output or "")
+    assert not {*KEYS, "AECBENCH_REPL"} & environment.keys()
+    assert not [value for value in environment.values() if "sk-secret" in value]
+    assert not is_seen
     assert answer == "still answered"
 
 

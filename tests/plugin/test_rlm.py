@@ -90,16 +90,22 @@ def test_an_image_without_python_is_an_error_of_the_trial(project: Project) -> N
 
 
 def test_a_run_that_reaches_a_limit_is_verified(anyhow: Project) -> None:
-    write_example(anyhow, f"{documented('config')}max_iterations = 1\n")
+    write_example(anyhow)
     script = json.loads(documented("script"))
     script["conversations"][0]["replies"][1] = {"text": '{"crack": "3 mm"}'}
     (anyhow.path / "culvert.json").write_text(json.dumps(script))
-    anyhow.run(AGENT).assert_outcomes(passed=1)
-    record = anyhow.record()
-    outcome = record["agent_result"]
-    assert (outcome["status"], outcome["end"]) == ("limit_reached", "turn_limit")
-    assert outcome["error"] == "used all of its 1 turn"
-    assert record["evaluation"]["reward"] == 1
+    limits = {"turns": {"max_turns": 1}, "tokens": {"token_budget": 940}}
+    agent = {"harness": "rlm", "model": "scripted:culvert.json"}
+    agents = [{**agent, "name": name, "parameters": one} for name, one in limits.items()]
+    (anyhow.path / "experiment.yaml").write_text(json.dumps({"agents": agents}))
+    anyhow.run("--aec-experiment=experiment.yaml").assert_outcomes(passed=2)
+    records = {record["agent"]["name"]: record for record in anyhow.records()}
+    assert {record["evaluation"]["reward"] for record in records.values()} == {1}
+    ended = {name: record["agent_result"] for name, record in records.items()}
+    assert {outcome["status"] for outcome in ended.values()} == {"limit_reached"}
+    turns, tokens = ended["turns"], ended["tokens"]
+    assert (turns["end"], turns["error"]) == ("turn_limit", "used all of its 1 turn")
+    assert (tokens["end"], tokens["error"]) == ("token_budget", "used 940 tokens")
 
 
 @pytest.mark.parametrize(

@@ -112,14 +112,24 @@ def test_the_bound_is_what_all_that_may_be_done_again_adds_up_to() -> None:
     assert plan.least_tokens == (14 * 80 + 2 * 250_010) // 8
 
 
+LOWER = PlannerTable(leaf_accuracy=0.9, compose_accuracy=0.8, accuracy_target=0.72)
+
+
 @pytest.mark.parametrize(
-    ("depth", "estimate", "feasible"), [(0, 0.95, True), (1, 0.855, True), (2, 0.7695, False)]
+    ("planner", "depth", "estimate", "feasible"),
+    [
+        (PlannerTable(), 0, 0.95, True),
+        (PlannerTable(), 1, 0.855, True),
+        (PlannerTable(), 2, 0.7695, False),
+        (LOWER, 1, 0.72, True),
+        (LOWER, 2, 0.576, False),
+    ],
 )
 def test_the_estimate_is_the_chance_that_one_fact_survives(
-    depth: int, estimate: float, feasible: bool
+    planner: PlannerTable, depth: int, estimate: float, feasible: bool
 ) -> None:
     source = SourcePlan(1, 2, depth, 1, 1)
-    plan = Plan({"x": SectionPlan({"a": source}, is_reviewed=False)}, 1, 1, 0, PlannerTable(), 1)
+    plan = Plan({"x": SectionPlan({"a": source}, is_reviewed=False)}, 1, 1, 0, planner, 1)
     assert plan.estimated_fact_accuracy == pytest.approx(estimate)
     assert plan.is_feasible is feasible
     assert bool(plan.warnings) is not feasible

@@ -9,8 +9,8 @@ import ast
 import builtins
 import codecs
 import csv
-import io
 import json
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -111,14 +111,14 @@ def _check_text(path: Path, where: str) -> None:
 
 def _checked(path: Path, kind: str, where: str) -> Path | bytes:
     """Return a file that can be parsed, TOML as JSON."""
-    text = path.read_text("utf-8-sig")
     try:
         if kind == "toml":
-            return json.dumps(load_toml(text), default=str).encode()
+            return json.dumps(load_toml(path.read_text("utf-8-sig")), default=str).encode()
         if kind == "json":
-            json.loads(text)
+            json.loads(path.read_text("utf-8-sig"))
         else:
-            list(csv.DictReader(io.StringIO(text, newline="")))
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                deque(csv.DictReader(file), maxlen=0)  # never all of it in memory
     except (ValueError, RecursionError, csv.Error) as error:
         why = " ".join(str(error).split())[:200]
         right = "correct the file, or leave pre_parse out"

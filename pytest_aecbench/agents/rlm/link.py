@@ -43,6 +43,8 @@ OUTPUT_CHARS = 10_000
 _MOST_STARTS = 20
 # Of what a REPL says of itself, the host keeps so many names.
 _MOST_NAMES = 500
+# After its limit, or at the end of the run, a cell has so long to end before it is killed.
+CELL_GRACE_SEC = 10.0
 _INTERRUPT_GRACE_SEC = 2.0
 _NO_PYTHON = 97
 _UPLOADED = "/logs/agent/.aecbench-rlm"
@@ -59,9 +61,10 @@ from aecbench_repl.keeper import serve; serve(sys.argv[1])' "$directory" && echo
 # Not a file of the REPL's directory, which a cell could have changed. The module beneath ``socket``
 # is imported in a tenth of the time.
 _ASK = """python3 -I -S -c 'import _socket, sys
+asked = sys.stdin.buffer.read()
 link = _socket.socket(_socket.AF_UNIX)
 link.connect(sys.argv[1] + "/socket")
-link.sendall(sys.stdin.buffer.read())
+link.sendall(asked)
 link.shutdown(_socket.SHUT_WR)
 while True:
     data = link.recv(65536)
@@ -169,8 +172,8 @@ class Repl:
     def begin(self, cell: Mapping[str, Any], timeout_sec: float) -> Calls | CellEnd | None:
         """Give the REPL a cell; return its end, calls to answer, or None while it is busy."""
         wait_sec = min(WAIT_SEC, timeout_sec)
-        request = {"do": "cell", "cell": cell, "timeout": timeout_sec, "wait": wait_sec}
-        return self._event(request, wait_sec)
+        limits = {"timeout": timeout_sec, "grace": CELL_GRACE_SEC, "wait": wait_sec}
+        return self._event({"do": "cell", "cell": cell, **limits}, wait_sec)
 
     def go_on(
         self, answers: Mapping[int, Iterable[Any]], wait_sec: float

@@ -62,14 +62,15 @@ class Finals:
 
     def write(self, text: str, source: str) -> None:
         """Make a text the answer."""
-        self._told = {"from": source, "chars": len(text), "preview": text[:PREVIEW_CHARS]}
+        told = {"from": source, "chars": len(text), "preview": text[:PREVIEW_CHARS]}
         if self._is_child:
-            self._told["text"] = text
-            return
-        parent = os.path.dirname(self.path)  # noqa: PTH120
-        os.makedirs(parent, exist_ok=True)  # noqa: PTH103
-        with open(self.path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            file.write(text)
+            told["text"] = text
+        else:
+            parent = os.path.dirname(self.path)  # noqa: PTH120
+            os.makedirs(parent, exist_ok=True)  # noqa: PTH103
+            with open(self.path, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                file.write(text)
+        self._told = told
 
     def told(self) -> dict[str, Any] | None:
         """Return what the host is told of the answer, once."""

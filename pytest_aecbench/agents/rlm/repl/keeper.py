@@ -24,7 +24,7 @@ from .worker import run_worker
 VARIABLE = "AECBENCH_REPL"
 PIECE = 700_000
 MAX_MESSAGE = 16 * 1024 * 1024
-# After an interrupt a cell has so long to end before its process is killed.
+# A client that connects has so long to send its request.
 GRACE_SEC = 10.0
 # Threads of a cell ask for models at about the same time; their calls are one event.
 TOGETHER_SEC = 0.01
@@ -34,14 +34,25 @@ Message = Any
 
 
 class Cell:
-    """One cell of the worker; its working time stands still during calls."""
+    """One cell of the worker; its working time stands still during calls.
 
-    def __init__(self, timeout_sec: float) -> None:
-        self.left_sec = timeout_sec
+    After an interrupt it has ``grace_sec`` to end before its process is killed.
+    """
+
+    def __init__(self, timeout_sec: float, grace_sec: float) -> None:
+        self.left_sec = self.most_sec = timeout_sec
         self.since = time.monotonic()
-        self.grace_sec = GRACE_SEC
+        self.grace_sec = grace_sec
         self.killed_at: float | None = None
+        self.has_begun = False
+        self.is_interrupted = False
         self.timeout_sec = timeout_sec
+
+    def begin(self) -> None:
+        """Count its time from now on: the worker may have been busy with what a cell left."""
+        if not self.has_begun:
+            self.has_begun, self.since = True, time.monotonic()
+            self.left_sec, self.killed_at = self.most_sec, None
 
     def is_late(self, waits: bool) -> bool:
         """Count the time since the last look, unless the cell waits for a model."""
@@ -59,7 +70,7 @@ class Keeper:
         self._config = config
         self._listener = listener
         self._selector = selectors.DefaultSelector()
-        self._cell: Cell | None = Cell(float(config["start_sec"]))
+        self._cell: Cell | None = Cell(float(config["start_sec"]), GRACE_SEC)
         self._ended: Message | None = None
         self._calls: list[Message] = []
         self._called_at = 0.0
@@ -103,7 +114,7 @@ class Keeper:
         os.set_blocking(read, False)
         ours.setblocking(False)
         self._pid, self._socket, self._pipe = pid, ours, read
-        self._received = b""
+        self._received, self._unsent = b"", bytearray()
         self._output = Output(read)
         self._selector.register(ours, selectors.EVENT_READ, self._hear)
         self._selector.register(read, selectors.EVENT_READ, self._listen)
@@ -114,6 +125,7 @@ class Keeper:
 
     def _hear(self) -> None:
         """Read messages of the worker, and end it if they make no sense."""
+        self._pass_on()
         try:
             data = self._socket.recv(1 << 20)
         except BlockingIOError:
@@ -138,6 +150,8 @@ class Keeper:
                 self._called_at = self._called_at if self._calls else time.monotonic()
                 self._calls.append({"id": message["id"], "requests": message.get("requests")})
                 self._unanswered.add(message["id"])
+            elif self._cell is not None and kind == "begun":
+                self._cell.begin()
             elif self._cell is not None:
                 self._end(message)
 
@@ -166,13 +180,15 @@ class Keeper:
                 if pid == self._pid:
                     self._replace(status)
         cell = self._cell
-        if cell is None:
+        if cell is None or not cell.is_late(bool(self._unanswered)):
             return
-        late = cell.is_late(bool(self._unanswered))
-        if cell.killed_at is not None and time.monotonic() > cell.killed_at:
+        if cell.killed_at is None:
+            cell.killed_at = cell.since + cell.grace_sec
+        elif cell.since > cell.killed_at:
             self._kill(f"did not end when it was interrupted after {cell.timeout_sec:g} s")
-        elif late and cell.killed_at is None:
-            cell.killed_at = time.monotonic() + cell.grace_sec
+            return
+        if cell.has_begun and not cell.is_interrupted:
+            cell.is_interrupted = True
             with contextlib.suppress(OSError):
                 os.kill(self._pid, signal.SIGINT)
 
@@ -191,7 +207,7 @@ class Keeper:
         os.close(self._pipe)
         self._calls, self._unanswered = [], set()
         if self._cell is not None:
-            self._cell = Cell(float(self._config["start_sec"]))
+            self._cell = Cell(float(self._config["start_sec"]), GRACE_SEC)
         self._start_worker()
         self._output.text = printed
 
@@ -220,12 +236,14 @@ class Keeper:
                 self._unanswered.discard(answer["id"])
                 self._tell(answer)
         elif do == "interrupt" and self._cell is not None:
-            self._cell.left_sec, self._cell.grace_sec = 0.0, float(request["grace"])
+            self._cell.left_sec = self._cell.most_sec = 0.0
+            self._cell.grace_sec = float(request["grace"])
             self._unanswered.clear()
         elif do == "interrupt":
             self._ended = self._ended or {"event": "done"}
         elif do == "cell":
-            self._cell, self._ended = Cell(float(request["timeout"])), None
+            self._cell = Cell(float(request["timeout"]), float(request["grace"]))
+            self._ended = None
             self._output.take()
             self._tell(request["cell"])
         if self._client is not None:
@@ -233,12 +251,16 @@ class Keeper:
         self._client, self._until = connection, time.monotonic() + float(request["wait"])
 
     def _tell(self, message: Message) -> None:
-        self._socket.settimeout(GRACE_SEC)
-        try:
-            self._socket.sendall(json.dumps(message).encode("ascii") + b"\n")
-        except OSError:
-            self._kill("did not listen")
-        self._socket.setblocking(False)
+        self._unsent += json.dumps(message).encode("ascii") + b"\n"
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Send the worker what it takes now; code of a cell can keep it from listening for long."""
+        with contextlib.suppress(OSError):
+            del self._unsent[: self._socket.send(self._unsent)]
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+        with contextlib.suppress(KeyError):  # the worker has closed its end
+            self._selector.modify(self._socket, events, self._hear)
 
     def _answer(self) -> None:
         if self._client is None:

@@ -47,6 +47,7 @@ class Worker:
         self._answers: dict[int, queue.SimpleQueue[Message]] = {}
         self._asked = 0
         self._count = 0
+        self._is_running = False
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
         self.variables = module.__dict__
@@ -70,7 +71,7 @@ class Worker:
                 self._print_here()
                 known = self._do(cell, known)
             except KeyboardInterrupt:
-                continue  # an interrupt that came too late
+                continue  # the cell before has put back Python's own handler
 
     def _hear(self) -> None:
         with self._channel.makefile("rb") as stream:
@@ -87,11 +88,16 @@ class Worker:
         """Make everything that is printed go to the keeper, whatever the last cell did to that."""
         for stream in (1, 2):
             os.dup2(self._out, stream)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, self._interrupt)
         raw = io.FileIO(self._out, "w", closefd=False)
         encoding = {"encoding": "utf-8", "errors": "replace", "write_through": True}
         text = io.TextIOWrapper(io.BufferedWriter(raw), **encoding)  # type: ignore[arg-type]
         sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = text  # type: ignore[misc]
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        """End the cell's code; once that has ended, nothing must keep the host from hearing it."""
+        if self._is_running:
+            raise KeyboardInterrupt
 
     def _do(self, cell: Message, known: dict[str, str]) -> dict[str, str]:
         if cell["do"] == "set":
@@ -149,6 +155,18 @@ class Worker:
         self._count += 1
         name = f"<cell {self._count}>"
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+        try:
+            self._is_running = True
+            try:
+                self._send({"event": "begun"})
+                return self._execute(code, name)
+            finally:
+                self._is_running = False
+        except KeyboardInterrupt as error:  # just when it had ended
+            self._is_running = False
+            return self._told(error)
+
+    def _execute(self, code: str, name: str) -> str | None:
         try:
             tree = ast.parse(code, name)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

@@ -39,6 +39,7 @@ def test_values_are_tried_and_stored_where_the_backend_reads_them(
     assert ended.code == 0, ended
     assert "Cloud Batch    answers for projects/project-1/locations/europe-west4" in ended.out
     assert "Cloud Storage  gs://bucket-1 can be written and read" in ended.out
+    assert "gcloud         not installed; it is needed to log in" in ended.out
     assert stored(google_home) == {
         "ledger_root": "kept",
         "compute.gcp.project": "project-1",
@@ -133,6 +134,18 @@ def test_a_service_that_refuses_is_one_line_and_stores_nothing(
     assert ended.code == 2
     assert "Cloud Batch cannot be used, so nothing is stored; " in ended.err
     assert words in ended.err
+    assert ended.err.count("\n") == 1
+    assert stored(google_home) is None
+
+
+def test_a_bucket_that_cannot_be_written_is_one_line_and_stores_nothing(
+    aec_bench: Run, google_home: Path, google: BatchServer
+) -> None:
+    refused = google.machines.buckets.refuse_writes("aecbench-check/")
+    ended = aec_bench(*ASK_NOTHING)
+    refused.clear()
+    assert ended.code == 2
+    assert "Cloud Storage cannot be used, so nothing is stored; an upload: " in ended.err
     assert ended.err.count("\n") == 1
     assert stored(google_home) is None
 

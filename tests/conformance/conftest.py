@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,11 @@ from tests.conformance.private_engine import PrivateEngine
 from tests.project import Project
 from tests.standins.executor import Executor
 from tests.tasks import write_tree
+
+if TYPE_CHECKING:
+    from tests.conformance.gcp import Cloud
+    from tests.standins.batch import BatchServer
+    from tests.standins.buckets import Buckets
 
 BASE = "FROM python:3.11-slim\nWORKDIR /workspace\n"
 
@@ -119,6 +124,50 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     made = Executor(backend)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def buckets() -> Iterator[Buckets]:
+    """Cloud Storage."""
+    from tests.standins.buckets import Buckets
+
+    made = Buckets()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def batch_capacity() -> int:
+    """How many tasks of Cloud Batch run at once."""
+    return 8
+
+
+@pytest.fixture
+def batch(executor: Executor, buckets: Buckets, batch_capacity: int) -> Iterator[BatchServer]:
+    """Cloud Batch, whose tasks the executor runs."""
+    from tests.standins.batch import BatchServer
+
+    server = BatchServer(executor, buckets, capacity=batch_capacity)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def google(batch: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchServer:
+    """Cloud Batch, with an environment that leads the clients of this process to it."""
+    for name, value in batch.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return batch
+
+
+@pytest.fixture
+def cloud(
+    batch: BatchServer, pytester: pytest.Pytester, tmp_path: Path, own_machine: Path
+) -> Cloud:
+    """Cloud Batch, and a project whose runs lead to it."""
+    from tests.conformance.gcp import Cloud
+
+    return Cloud(batch, Project(pytester, ()), batch.environment(tmp_path))
 
 
 @pytest.fixture

@@ -16,12 +16,23 @@ from google.cloud import batch_v1
 
 from tests.project import Project
 from tests.standins.batch import BatchServer
-from tests.standins.buckets import Buckets
+from tests.standins.batch_boxes import LOST_REPORTS, PREEMPTED, TIMED_OUT
 
-__all__ = ["BUCKET", "IMAGE", "Cloud", "Run"]
+__all__ = ["BUCKET", "ENDS", "IMAGE", "Cloud", "Run"]
 
 BUCKET = "project-1-aecbench"
 IMAGE = "python:3.11-slim"
+# The cause and the words of the error for each exit code of a task.
+ENDS = {
+    PREEMPTED: ("backend_lost", "the spot machine was preempted; use --aec-retries, or"),
+    LOST_REPORTS: ("backend_lost", "stopped reporting; its memory may be too small"),
+    50003: ("backend_lost", "the machine was rebooted in mid-task; use --aec-retries"),
+    50004: ("backend_lost", "the task did not respond to Batch; use --aec-retries"),
+    TIMED_OUT: ("backend", "it took longer than its agent,*raise --aec-timeout-multiplier"),
+    50006: ("backend_lost", "the machine was replaced in mid-task; use --aec-retries"),
+    125: ("launch", "the container cannot be started; its image may be missing*artifactregistry"),
+    137: ("backend", "failed; Task state is updated from RUNNING to FAILED*"),
+}
 
 
 class Run:
@@ -51,11 +62,9 @@ class Run:
 class Cloud:
     """Both stand-ins, and a project that uses them; ``options`` are those of ``compute.gcp``."""
 
-    def __init__(
-        self, server: BatchServer, buckets: Buckets, project: Project, env: Mapping[str, str]
-    ) -> None:
+    def __init__(self, server: BatchServer, project: Project, env: Mapping[str, str]) -> None:
         self.server = server
-        self.buckets = buckets
+        self.buckets = server.machines.buckets
         self.project = project
         self.env = dict(env)
         self.configure()

@@ -17,7 +17,6 @@ from google.cloud import batch_v1
 from tests.standins.batch import BatchServer, GoogleFault, Mishap
 from tests.standins.batch_boxes import DOCKER_FAILED, LOST_REPORTS, PREEMPTED, TIMED_OUT
 from tests.standins.buckets import Buckets
-from tests.standins.executor import Executor
 from tests.stopping import wait_until
 
 pytestmark = pytest.mark.needs("namespaces")
@@ -30,13 +29,6 @@ TaskState = batch_v1.TaskStatus.State
 MakeJob = Callable[..., batch_v1.Job]
 
 
-@pytest.fixture(scope="module")
-def buckets() -> Iterator[Buckets]:
-    made = Buckets()
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def bucket(buckets: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name, value in buckets.environment().items():
@@ -47,18 +39,11 @@ def bucket(buckets: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.fixture
-def server(executor: Executor, buckets: Buckets) -> Iterator[BatchServer]:
-    server = BatchServer(executor, buckets)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def client(server: BatchServer) -> batch_v1.BatchServiceClient:
+def client(batch: BatchServer) -> batch_v1.BatchServiceClient:
     return batch_v1.BatchServiceClient(
         transport="rest",
         credentials=_ANONYMOUS,
-        client_options={"api_endpoint": server.url},
+        client_options={"api_endpoint": batch.url},
     )
 
 
@@ -129,7 +114,7 @@ def test_each_task_knows_its_index_and_its_files_are_objects(
 
 
 def test_runnables_share_volumes_and_nothing_else(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
 ) -> None:
     work = "/mnt/disks/work:/workspace"
     first = container("echo x > /workspace/kept; echo x > /root/gone", volumes=[work])
@@ -137,11 +122,11 @@ def test_runnables_share_volumes_and_nothing_else(
     second = container(check, volumes=[f"{work}:ro"])
     runnables = [{"container": first}, {"container": second}]
     job = run(client, make_job(runnables=runnables))
-    assert job.status.state == State.SUCCEEDED, server.machines.outputs
+    assert job.status.state == State.SUCCEEDED, batch.machines.outputs
 
 
 def test_variables_come_from_the_nearest_place(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
 ) -> None:
     script = 'echo "$A $B $C $D"; pwd'
     runnable = {
@@ -152,11 +137,11 @@ def test_variables_come_from_the_nearest_place(
     job = make_job(runnables=[runnable], environment={"variables": variables})
     job.task_groups[0].task_environments = [batch_v1.Environment(variables={"B": "own"})]
     run(client, job)
-    assert server.machines.outputs["job-1", 0] == "task own runnable 4\n/tmp\n"
+    assert batch.machines.outputs["job-1", 0] == "task own runnable 4\n/tmp\n"
 
 
 def test_after_a_failure_only_those_run_that_always_do(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
 ) -> None:
     runnables = [
         {"container": container("echo one; exit 3"), "ignore_exit_status": True},
@@ -166,7 +151,7 @@ def test_after_a_failure_only_those_run_that_always_do(
     ]
     job = run(client, make_job(runnables=runnables))
     assert job.status.state == State.FAILED
-    assert server.machines.outputs["job-1", 0] == "one\ntwo\nfour\n"
+    assert batch.machines.outputs["job-1", 0] == "one\ntwo\nfour\n"
     assert [exit_codes(task) for task in tasks(client, job)] == [[4]]
 
 
@@ -206,9 +191,9 @@ def test_a_policy_retries_what_it_names_and_fails_the_rest(
 
 @pytest.mark.parametrize("code", [PREEMPTED, LOST_REPORTS])
 def test_a_lost_machine_is_replaced_as_often_as_the_job_allows(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer, code: int
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer, code: int
 ) -> None:
-    server.mishaps += [Mishap(code, index=1), Mishap(code, index=2, times=9)]
+    batch.mishaps += [Mishap(code, index=1), Mishap(code, index=2, times=9)]
     policy = {"action": "RETRY_TASK", "action_condition": {"exit_codes": [code]}}
     job = make_job("true", count=3, max_retry_count=1, lifecycle_policies=[policy])
     job = run(client, job)
@@ -216,24 +201,24 @@ def test_a_lost_machine_is_replaced_as_often_as_the_job_allows(
 
 
 def test_an_image_that_cannot_be_pulled_fails_its_task(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
 ) -> None:
-    server.machines.missing_images.add("python:3.11-slim")
+    batch.machines.missing_images.add("python:3.11-slim")
     job = run(client, make_job("true"))
     assert [exit_codes(task) for task in tasks(client, job)] == [[DOCKER_FAILED]]
 
 
 def test_outputs_may_vanish(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer, bucket: Any
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer, bucket: Any
 ) -> None:
-    server.vanishing[1] = "runs/1/result-1*"
+    batch.vanishing[1] = "runs/1/result-1*"
     job = run(client, make_job(f"echo > {SHARE}/result-$BATCH_TASK_INDEX", count=2))
     assert job.status.state == State.SUCCEEDED
     assert [blob.name for blob in bucket.list_blobs()] == ["runs/1/result-0"]
 
 
 def test_a_disk_is_a_directory_of_its_own(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
 ) -> None:
     disk = {"device_name": "scratch", "mount_path": "/mnt/disks/scratch"}
     write, read = "echo x > /mnt/disks/scratch/kept", "cat /mnt/disks/scratch/kept"
@@ -243,8 +228,8 @@ def test_a_disk_is_a_directory_of_its_own(
     disks = [{"device_name": "scratch", "new_disk": {"type_": "pd-ssd", "size_gb": 10}}]
     policy = {"instances": [{"policy": {"disks": disks}}]}
     job.allocation_policy = batch_v1.AllocationPolicy(policy)
-    assert run(client, job).status.state == State.SUCCEEDED, server.machines.outputs
-    assert server.machines.outputs["job-1", 0] == "x\n"
+    assert run(client, job).status.state == State.SUCCEEDED, batch.machines.outputs
+    assert batch.machines.outputs["job-1", 0] == "x\n"
 
 
 # Jobs
@@ -263,13 +248,13 @@ def test_no_more_tasks_run_at_once_than_the_job_says(
 
 
 def test_without_quota_a_job_waits_and_says_why(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
 ) -> None:
-    server.exhaust_quota()
+    batch.exhaust_quota()
     job = client.get_job(name=create(client, make_job("true")).name)
     assert job.status.state == State.QUEUED
     assert "CODE_GCE_QUOTA_EXCEEDED" in job.status.status_events[-1].description
-    server.grant_quota()
+    batch.grant_quota()
     ended = end(client, job)
     changes = [event.description.split(" for ")[0] for event in ended.status.status_events[1:]]
     assert changes == [
@@ -281,7 +266,7 @@ def test_without_quota_a_job_waits_and_says_why(
 
 @pytest.mark.parametrize("verb", ["cancel_job", "delete_job"])
 def test_ending_a_job_ends_its_tasks(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer, verb: str
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer, verb: str
 ) -> None:
     job = make_job("sleep 600", count=3)
     job.task_groups[0].parallelism = 2
@@ -296,13 +281,13 @@ def test_ending_a_job_ends_its_tasks(
         assert client.get_job(name=job.name).status.state == State.CANCELLED
         states = [task.status.state for task in tasks(client, job)]
         assert states == [TaskState.FAILED, TaskState.FAILED, TaskState.UNEXECUTED]
-    assert list(server.machines.executor) == []
+    assert list(batch.machines.executor) == []
 
 
 def test_lists_have_pages_and_filters(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
 ) -> None:
-    server.exhaust_quota()
+    batch.exhaust_quota()
     for number in range(5):
         job = make_job("true", count=7)
         job.labels = {"run": "a" if number % 2 else "b", "kind": "trial"}
@@ -310,20 +295,20 @@ def test_lists_have_pages_and_filters(
     found = client.list_jobs({"parent": PARENT, "filter": "labels.run=b AND labels.kind:*",
                               "page_size": 2})  # fmt: skip
     assert [job.name.rpartition("/")[2] for job in found] == ["job-4", "job-2", "job-0"]
-    assert len(server.called(server.LIST)) == 2
+    assert len(batch.called(batch.LIST)) == 2
     assert len(tasks(client, job=client.get_job(name=f"{PARENT}/jobs/job-1"), page_size=3)) == 7
-    assert len(server.called(server.TASKS)) == 3
+    assert len(batch.called(batch.TASKS)) == 3
 
 
 def test_a_repeated_request_is_one_job(
-    client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+    client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
 ) -> None:
     request_id = str(uuid.uuid4())
     made = [create(client, make_job("true"), request_id=request_id) for _ in range(2)]
     assert made[0].uid == made[1].uid
     with pytest.raises(exceptions.Conflict):
         create(client, make_job("true"))
-    assert len(server.jobs) == 1
+    assert len(batch.jobs) == 1
 
 
 @pytest.mark.parametrize(
@@ -343,7 +328,7 @@ def test_a_repeated_request_is_one_job(
 def test_a_job_that_the_service_would_refuse_is_refused(
     client: batch_v1.BatchServiceClient,
     make_job: MakeJob,
-    server: BatchServer,
+    batch: BatchServer,
     job_id: str,
     change: dict[str, Any],
     message: str,
@@ -355,7 +340,7 @@ def test_a_job_that_the_service_would_refuse_is_refused(
         job.task_groups = []
     with pytest.raises(exceptions.BadRequest, match=message):
         create(client, job, job_id)
-    assert server.jobs == {}
+    assert batch.jobs == {}
 
 
 def test_a_part_that_is_missing_says_so(
@@ -368,10 +353,10 @@ def test_a_part_that_is_missing_says_so(
 
 
 def test_faults_are_answered_as_google_does(
-    client: batch_v1.BatchServiceClient, server: BatchServer
+    client: batch_v1.BatchServiceClient, batch: BatchServer
 ) -> None:
-    fault = GoogleFault(server.LIST, status=403, message="not enabled", reason="SERVICE_DISABLED")
-    server.faults.append(fault)
+    fault = GoogleFault(batch.LIST, status=403, message="not enabled", reason="SERVICE_DISABLED")
+    batch.faults.append(fault)
     with pytest.raises(exceptions.Forbidden, match="not enabled") as caught:
         client.list_jobs({"parent": PARENT})
     assert caught.value.reason == "SERVICE_DISABLED"
@@ -379,22 +364,22 @@ def test_faults_are_answered_as_google_does(
 
 
 def test_credentials_from_a_file_are_accepted(
-    server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    batch: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.needs_token = True
-    for name, value in server.environment(tmp_path).items():
+    batch.needs_token = True
+    for name, value in batch.environment(tmp_path).items():
         monkeypatch.setenv(name, value)
-    options = {"api_endpoint": server.url}
+    options = {"api_endpoint": batch.url}
     client = batch_v1.BatchServiceClient(transport="rest", client_options=options)
     assert list(client.list_jobs({"parent": PARENT})) == []
     assert client.get_location({"name": PARENT}).location_id == "us-central1"
-    called = [call for call in server.calls if "/v1/" in call.path]
+    called = [call for call in batch.calls if "/v1/" in call.path]
     assert all(call.headers["Authorization"].startswith("Bearer ") for call in called)
 
 
-def test_a_call_without_credentials_may_be_refused(server: BatchServer) -> None:
-    server.needs_token = True
-    answered = requests.get(f"{server.url}/v1/{PARENT}/jobs", timeout=30)
+def test_a_call_without_credentials_may_be_refused(batch: BatchServer) -> None:
+    batch.needs_token = True
+    answered = requests.get(f"{batch.url}/v1/{PARENT}/jobs", timeout=30)
     assert answered.status_code == 401
     assert answered.json()["error"]["status"] == "UNAUTHENTICATED"
 
@@ -406,9 +391,9 @@ class TestInContainers:
     in_containers = True
 
     def test_tasks_are_containers_that_see_the_bucket(
-        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
     ) -> None:
-        test_runnables_share_volumes_and_nothing_else(client, make_job, server)
+        test_runnables_share_volumes_and_nothing_else(client, make_job, batch)
 
     def test_files_are_objects(
         self, client: batch_v1.BatchServiceClient, make_job: MakeJob, bucket: Any
@@ -416,7 +401,7 @@ class TestInContainers:
         test_each_task_knows_its_index_and_its_files_are_objects(client, make_job, bucket)
 
     def test_a_container_has_the_capabilities_that_it_asks_for(
-        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
     ) -> None:
         script = f"mount -t tmpfs none {SHARE} && ls {SHARE} | wc -l"
         options = "--user=0 --memory=512m --cpus=1 --cap-add=SYS_ADMIN"
@@ -427,13 +412,13 @@ class TestInContainers:
             {"container": allowed},
         ]
         job = run(client, make_job(f"echo > {SHARE}/x", runnables=runnables))
-        output = server.machines.outputs["job-1", 0]
+        output = batch.machines.outputs["job-1", 0]
         assert job.status.state == State.SUCCEEDED, output
         assert output.endswith("\n0\n")
 
     def test_an_image_that_the_engine_lacks_fails_its_task(
-        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, server: BatchServer
+        self, client: batch_v1.BatchServiceClient, make_job: MakeJob, batch: BatchServer
     ) -> None:
         job = run(client, make_job(runnables=[{"container": container("", image_uri="no/such")}]))
         assert [exit_codes(task) for task in tasks(client, job)] == [[DOCKER_FAILED]]
-        assert "no/such" in server.machines.outputs["job-1", 0]
+        assert "no/such" in batch.machines.outputs["job-1", 0]

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.conformance.gcp import Cloud
-from tests.project import Project
-from tests.standins.batch import BatchServer
-from tests.standins.buckets import Buckets
-from tests.standins.executor import Executor
 
 pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.needs("docker")]
 
@@ -37,16 +30,6 @@ ATTEMPTS = f"""
 
 class TestHiddenBucket:
     in_containers = True
-
-    @pytest.fixture
-    def cloud(
-        self, executor: Executor, pytester: pytest.Pytester, tmp_path: Path, own_machine: Path
-    ) -> Iterator[Cloud]:
-        buckets = Buckets()
-        server = BatchServer(executor, buckets)
-        yield Cloud(server, buckets, Project(pytester, ()), server.environment(tmp_path))
-        server.close()
-        buckets.close()
 
     @pytest.mark.parametrize("mode", ["separate", "shared"])
     def test_agent_and_verifier_cannot_see_it(self, cloud: Cloud, mode: str) -> None:

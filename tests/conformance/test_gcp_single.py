@@ -28,22 +28,9 @@ from tests.stopping import wait_until
 pytestmark = pytest.mark.needs("namespaces")
 
 
-@pytest.fixture(scope="module")
-def buckets() -> Iterator[Buckets]:
-    made = Buckets()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def server(
-    executor: Executor, buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[BatchServer]:
-    server = BatchServer(executor, buckets, capacity=32)
-    for name, value in server.environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    yield server
-    server.close()
+def batch_capacity() -> int:
+    return 32
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +41,15 @@ def registry() -> Iterator[FullRegistry]:
 
 
 @pytest.fixture
-def backend(server: BatchServer, registry: FullRegistry) -> Iterator[GCPBatchBackend]:
-    backend = GCPBatchBackend(options_for(server, registry), run_id="conformance")
+def backend(google: BatchServer, registry: FullRegistry) -> Iterator[GCPBatchBackend]:
+    backend = GCPBatchBackend(options_for(google, registry), run_id="conformance")
     yield backend
     backend.close()
 
 
-def options_for(server: BatchServer, registry: RegistryServer) -> dict[str, object]:
+def options_for(google: BatchServer, registry: RegistryServer) -> dict[str, object]:
     return {
-        "endpoint": server.url,
+        "endpoint": google.url,
         "repository": registry.reference("project-1/aecbench"),
         "hide_bucket": False,
         "poll_sec": 0.05,
@@ -128,9 +115,9 @@ class TestGCPInContainers(BackendConformance):
     )
 
     @pytest.fixture
-    def backend(self, server: BatchServer) -> Iterator[GCPBatchBackend]:
+    def backend(self, google: BatchServer) -> Iterator[GCPBatchBackend]:
         registry = RegistryServer()
-        options = options_for(server, registry) | {"hide_bucket": True}
+        options = options_for(google, registry) | {"hide_bucket": True}
         backend = GCPBatchBackend(options, run_id="conformance")
         yield backend
         backend.close()
@@ -145,18 +132,18 @@ class TestGCPInContainers(BackendConformance):
 
 
 @pytest.fixture
-def project(server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def project(google: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project whose file leads to the stand-in; nothing may be left of what it starts."""
     directory = tmp_path / "project"
-    options = f'endpoint = "{server.url}"\nhide_bucket = false\npoll_sec = 0.05\n'
+    options = f'endpoint = "{google.url}"\nhide_bucket = false\npoll_sec = 0.05\n'
     write(directory / "aec-bench.toml", f"[compute.gcp]\n{options}")
     monkeypatch.chdir(directory)
     yield directory
-    assert server.jobs == {}
-    assert [name for bucket in server.machines.buckets.all() for name in bucket] == []
+    assert google.jobs == {}
+    assert [name for bucket in google.machines.buckets.all() for name in bucket] == []
 
 
-def test_a_sandbox_of_cooperbench_runs_its_commands(project: Path, server: BatchServer) -> None:
+def test_a_sandbox_of_cooperbench_runs_its_commands(project: Path, google: BatchServer) -> None:
     backend = get_backend("gcp")
     sandbox = backend.create_sandbox(
         image="cooperbench/llama_index_task:task1", timeout=600, workdir="/srv/project"
@@ -171,7 +158,7 @@ def test_a_sandbox_of_cooperbench_runs_its_commands(project: Path, server: Batch
         sandbox.terminate()
     with pytest.raises(SandboxGone):
         sandbox.exec("true")
-    calls = server.called(server.CREATE)
+    calls = google.called(google.CREATE)
     assert len(calls) == 2
     (runnable,) = calls[0].body["taskGroups"][0]["taskSpec"]["runnables"]
     assert runnable["container"]["imageUri"] == "cooperbench/llama_index_task:task1"
@@ -179,7 +166,7 @@ def test_a_sandbox_of_cooperbench_runs_its_commands(project: Path, server: Batch
 
 @pytest.mark.parametrize("by", ["arguments", "variables"])
 def test_project_region_and_machine_are_those_that_are_named(
-    project: Path, server: BatchServer, monkeypatch: pytest.MonkeyPatch, by: str
+    project: Path, google: BatchServer, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     named = {"project_id": "your-project", "region": "europe-west4", "machine_type": "n1-highcpu-4"}
     if by == "variables":
@@ -192,13 +179,13 @@ def test_project_region_and_machine_are_those_that_are_named(
         assert sandbox.exec("true").returncode == 0
     finally:
         sandbox.terminate()
-    (call,) = server.called(server.CREATE)
+    (call,) = google.called(google.CREATE)
     assert "/projects/your-project/locations/europe-west4/" in call.path
     (instance,) = call.body["allocationPolicy"]["instances"]
     assert instance["policy"]["machineType"] == "n1-highcpu-4"
 
 
-def test_a_patch_is_tested(project: Path, server: BatchServer) -> None:
+def test_a_patch_is_tested(project: Path, google: BatchServer) -> None:
     write(project / "repository/calc.py", "def add(a, b):\n    return a - b\n")
     lines = ["import unittest, calc", "class T(unittest.TestCase):", "    def test(self):"]
     lines += ["        self.assertEqual(calc.add(2, 3), 5)"]
@@ -225,7 +212,7 @@ def test_a_patch_is_tested(project: Path, server: BatchServer) -> None:
         (True, 1, 0),
         (False, 0, 1),
     ], results
-    assert len(server.called(server.CREATE)) == 3 + 2  # files go along with commands
+    assert len(google.called(google.CREATE)) == 3 + 2  # files go along with commands
 
 
 # What goes wrong
@@ -261,10 +248,10 @@ def test_files_of_all_carried_directories_reach_the_next_command(
 
 
 def test_a_machine_that_is_lost_costs_one_command_and_no_files(
-    sandbox: RunningSandbox, server: BatchServer
+    sandbox: RunningSandbox, google: BatchServer
 ) -> None:
     sandbox.output("echo 1 > kept")
-    server.mishaps.append(Mishap(PREEMPTED))
+    google.mishaps.append(Mishap(PREEMPTED))
     with pytest.raises(BackendLost, match=r"exit code 50001.*its log is in (\S+gcp\.log)"):
         sandbox.run("echo 2 > kept; sleep 60")
     assert "the command starts" in (sandbox.workspace_dir.parent / "gcp.log").read_text()
@@ -273,15 +260,15 @@ def test_a_machine_that_is_lost_costs_one_command_and_no_files(
 
 
 def test_a_sandbox_that_is_removed_in_mid_command_leaves_nothing(
-    sandbox: RunningSandbox, server: BatchServer, buckets: Buckets
+    sandbox: RunningSandbox, google: BatchServer, buckets: Buckets
 ) -> None:
     with ThreadPoolExecutor(1) as threads:
         future = threads.submit(sandbox.run, "sleep 4321")
-        wait_until(lambda: server.called(server.GET))
+        wait_until(lambda: google.called(google.GET))
         sandbox.teardown()
         with pytest.raises(SandboxGone):
             future.result(60)
-    assert server.jobs == {}
+    assert google.jobs == {}
     assert [name for names in buckets.all() for name in names] == []
 
 

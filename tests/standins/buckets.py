@@ -19,7 +19,7 @@ from typing import Any
 
 from gcp_storage_emulator.exceptions import Conflict
 from gcp_storage_emulator.handlers import buckets, objects
-from gcp_storage_emulator.server import create_server
+from gcp_storage_emulator.server import HANDLERS, create_server
 from gcp_storage_emulator.settings import STORAGE_DIR
 from inotify_simple import Event, INotify, flags
 
@@ -27,6 +27,18 @@ __all__ = ["Buckets"]
 
 _WATCHED = flags.CREATE | flags.CLOSE_WRITE | flags.MOVED_TO | flags.MOVED_FROM | flags.DELETE
 _FLUSH = ".flush-"
+
+
+def _insert(request: Any, response: Any, storage: Any, *args: Any, **kwargs: Any) -> None:
+    """Create a bucket with the fields that it was given, which the emulator's own leaves out."""
+    buckets.insert(request, response, storage, *args, **kwargs)
+    if made := storage.get_bucket(request.data.get("name")):
+        buckets._patch_bucket(made, request.data)
+
+
+for _, _methods in HANDLERS:
+    if _methods.get("POST") is buckets.insert:
+        _methods["POST"] = _insert
 
 
 class Buckets:
@@ -71,6 +83,10 @@ class Buckets:
         """Create a bucket with fields of its resource, which the emulator leaves out."""
         made = buckets.create_bucket(bucket, self._storage)
         made.update(fields)
+
+    def resource(self, bucket: str) -> dict[str, Any]:
+        """Return what describes a bucket."""
+        return dict(self._storage.buckets[bucket])
 
     def names(self, bucket: str, prefix: str = "") -> list[str]:
         """Return the names of objects."""

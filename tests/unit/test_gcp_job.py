@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from pytest_aecbench.backends import BackendExecutionRequest, Limits, TrialReque
 from pytest_aecbench.backends.gcp import GCPBatchBackend, job, options
 from pytest_aecbench.backends.gcp.cloud import translated
 from pytest_aecbench.backends.remote.calls import Busy
-from pytest_aecbench.errors import SettingsError
+from pytest_aecbench.errors import LaunchError, SettingsError, TaskError
+from tests.standins.batch_rules import check_job
+from tests.tasks import write_tree
 
 COMMAND = BackendExecutionRequest("true")
 # An option and a part of the definition that has it.
@@ -32,7 +35,7 @@ SEEN: dict[str, tuple[Any, str]] = {
     "service_account": ("robot@x", '"email":"robot@x"'),
     "spot": (True, '"provisioningModel":2'),
     "subnetwork": ("regions/r/subnetworks/s", '"subnetwork":"regions/r/subnetworks/s"'),
-    "zone": ("us-east1-b", "zones/us-east1-b"),
+    "zone": ("us-central1-b", "zones/us-central1-b"),
     "region": ("us-east1", "regions/us-east1"),
 }
 # These are not about the job itself: the clients, the registry and the follower read them.
@@ -41,8 +44,17 @@ ELSEWHERE = {
 }  # fmt: skip
 
 
-def request(number: int = 0, **limits: Any) -> TrialRequest:
-    return TrialRequest(str(number), "image", Path(), COMMAND, COMMAND, Limits(**limits), "image")
+def request(number: int = 0, *, verifier_network: bool = True, **limits: Any) -> TrialRequest:
+    return TrialRequest(
+        str(number),
+        "image",
+        Path(),
+        COMMAND,
+        COMMAND,
+        Limits(**limits),
+        "image",
+        verifier_network,
+    )
 
 
 def definition(
@@ -59,6 +71,7 @@ def definition(
         labels={"aecbench": "1"},
     )
     text: str = type(made).to_json(made, indent=None)
+    check_job(made, len(text))  # it is one that Batch accepts
     return text.replace('": ', '":').replace(', "', ',"')
 
 
@@ -75,11 +88,57 @@ def test_every_option_of_a_job_is_in_its_definition(key: str) -> None:
 
 
 def test_limits_are_those_of_the_machine_and_of_the_container() -> None:
-    text = definition({}, request(cpus=1.5, memory_mb=300, network=False, lifetime_sec=90.5))
+    limits: dict[str, Any] = {"cpus": 1.5, "memory_mb": 300, "storage_mb": 4000}
+    text = definition({}, request(network=False, lifetime_sec=90.5, **limits))
     for seen in ('"cpuMilli":"1500"', '"memoryMib":"300"', '"maxRunDuration":"91s"'):
         assert seen in text
-    for seen in ("--cpus=1.5", "--memory=300m", "--network=none"):
+    assert '"bootDiskMib":"4000"' in text
+    for seen in ("--cpus=1.5", "--memory=300m"):
         assert seen in text
+
+
+def test_only_those_are_without_a_network_that_are_to_be() -> None:
+    apart = [
+        definition({}, request(network=network, verifier_network=verifier)).count("--network=none")
+        for network in (True, False)
+        for verifier in (True, False)
+    ]
+    assert apart == [0, 1, 1, 2]
+
+
+def test_gpus_are_those_that_a_task_asks_for() -> None:
+    given = {"accelerator_type": "nvidia-l4", "accelerator_count": 4}
+    text = definition(given, request(gpus=2))
+    for seen in ('"count":"2"', "--gpus=all", '"installGpuDrivers":true'):
+        assert seen in text
+    assert "--gpus" not in definition(given)
+    assert GCPBatchBackend(given).refuse_gpus() is None
+
+
+def test_without_a_type_of_gpu_a_task_that_needs_one_is_refused(tmp_path: Path) -> None:
+    toml = '[environment]\ndocker_image = "image"\n'
+    backend = GCPBatchBackend({"project": "p"})
+    image_ref = backend.build_environment(task_dir=write_tree(tmp_path, {"task.toml": toml}))
+    said = r"compute\.gcp\.accelerator_type is not set; name a type there"
+    assert re.match(said, backend.refuse_gpus() or "")
+    with pytest.raises(LaunchError, match=said):
+        backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path, limits=Limits(gpus=1))
+
+
+def test_a_healthcheck_needs_single_commands(tmp_path: Path) -> None:
+    toml = '[environment]\ndocker_image = "x"\n[environment.healthcheck]\ncommand = "true"\n'
+    write_tree(tmp_path, {"task.toml": toml})
+    backend = GCPBatchBackend({"project": "p"})
+    with pytest.raises(TaskError, match=r"healthcheck: gcp runs whole trials and no single comm"):
+        backend.examine([tmp_path])
+    backend.singly().examine([tmp_path])
+
+
+def test_a_disk_is_not_shared_with_a_verifier_apart() -> None:
+    path = "/mnt/disks/x"
+    text = definition({"disks": [f"pd-ssd:88:{path}"]})
+    assert text.count(f'"{path}:{path}:rw"') == 1
+    assert text.index(f'"{path}:{path}:rw"') < text.index('"displayName":"verify"')
 
 
 def test_parallelism_is_at_most_what_batch_allows() -> None:
@@ -129,6 +188,12 @@ def test_the_environment_names_project_region_and_machine(monkeypatch: pytest.Mo
     assert backend.describe() == "gcp (project p, us-east1, n1-standard-4)"
 
 
+def test_without_a_project_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    with pytest.raises(SettingsError, match=r"^GOOGLE_CLOUD_PROJECT is not set; export it, or set"):
+        GCPBatchBackend().describe()
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -136,6 +201,7 @@ def test_the_environment_names_project_region_and_machine(monkeypatch: pytest.Mo
         ({"spot": "yes"}, "compute.gcp.spot: 'yes' is not valid; use true or false"),
         ({"disks": ["x"]}, "compute.gcp.disks: 'x' is not valid; write TYPE:GB:/mnt/disks/NAME"),
         ({"accelerator_count": 1}, "compute.gcp.accelerator_count: has no type; set"),
+        ({"zone": "us-east1-b"}, "compute.gcp.zone: 'us-east1-b' is not in region 'us-central1'"),
     ],
 )
 def test_bad_options_are_one_line(given: dict[str, Any], message: str) -> None:

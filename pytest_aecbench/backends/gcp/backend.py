@@ -10,7 +10,7 @@ from pytest_aecbench.backends import Limits, TrialHandle
 from pytest_aecbench.backends.gcp import job
 from pytest_aecbench.backends.gcp.cloud import Cloud
 from pytest_aecbench.backends.gcp.images import Registry
-from pytest_aecbench.backends.gcp.options import NAME, read
+from pytest_aecbench.backends.gcp.options import NAME, check_zone, read
 from pytest_aecbench.backends.gcp.reap import abandoned_jobs, abandoned_objects
 from pytest_aecbench.backends.gcp.single import SingleSandbox
 from pytest_aecbench.backends.gcp.staging import Image
@@ -81,6 +81,7 @@ class GCPBatchBackend:
         named = {"project": project_id, "region": region, "machine_type": machine_type}
         given = {**(options or {}), **{key: value for key, value in named.items() if value}}
         self._options: dict[str, Any] = read(given)
+        check_zone(self._options)
         self._parallelism = parallelism or self._options.get("parallelism")
         self._cloud = Cloud(self._options)
         self._registry = Registry(self._cloud, self._options)

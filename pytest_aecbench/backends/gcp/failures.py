@@ -30,6 +30,9 @@ _WAITS = {
     "RESOURCE_POOL_EXHAUSTED": "the zone has no such machines left; use another zone or type",
     "STOCKOUT": "the zone has no such machines left; use another zone or type",
 }
+_NO_MACHINES = re.compile(
+    r"Batch Error: code - (?P<code>\w+), description - (?:.*latest message example: )?(?P<said>.+)"
+)
 
 
 def _events(status: Any) -> Iterable[batch_v1.StatusEvent]:
@@ -90,8 +93,11 @@ def job_failure(job: batch_v1.Job, where: str) -> BackendError:
 def reason_to_wait(job: batch_v1.Job) -> str:
     """Return what keeps a job from running, by its events; nothing if they do not say."""
     for event in reversed(list(_events(job.status))):
+        said = " ".join(event.description.split())
         for word, reason in _WAITS.items():
-            if word in event.description.upper().replace(" ", "_"):
-                quota = re.search(r"Quota '[^']+' exceeded[^\n]*", event.description)
+            if word in said.upper().replace(" ", "_"):
+                quota = re.search(r"Quota '[^']+' exceeded.*", said)
                 return f"{reason} ({quota[0].rstrip('.')})" if quota else reason
+        if found := _NO_MACHINES.search(said):
+            return f"no machine can be had ({found['code']}: {found['said'].rstrip('.')})"
     return ""

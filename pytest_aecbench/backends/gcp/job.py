@@ -176,7 +176,9 @@ def _runnable(
         flags.append("--gpus=all")
     if options["hide_bucket"]:  # the script needs it, and takes it from what it starts
         flags += ["--cap-add=SYS_ADMIN", "--security-opt=apparmor=unconfined"]
-    disks = [parsed_disk(disk)[2] for disk in options.get("disks", ())]
+    # A verifier apart must not find there what the agent has left.
+    shared = options.get("disks", ()) if phase != "verify" else ()
+    disks = [parsed_disk(disk)[2] for disk in shared]
     container = batch_v1.Runnable.Container(
         image_uri=image,
         entrypoint="bash",

@@ -12,7 +12,7 @@ from pytest_aecbench.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NAME", "OPTIONS", "read"]
+__all__ = ["NAME", "OPTIONS", "check_zone", "read"]
 
 NAME = "gcp"
 OPTIONS: dict[str, type] = {
@@ -69,6 +69,16 @@ def read(given: Mapping[str, object]) -> dict[str, Any]:
     for disk in options.get("disks", ()):
         parsed_disk(disk)
     return options
+
+
+def check_zone(options: Mapping[str, Any]) -> None:
+    """Raise SettingsError if the zone is not one of the region."""
+    zone, region = options.get("zone", ""), options["region"]
+    if zone and not zone.startswith(f"{region}-"):
+        raise SettingsError(
+            f"compute.gcp.zone: {zone!r} is not in region {region!r}; use a zone of it, such as "
+            f"'{region}-a', or set compute.gcp.region"
+        )
 
 
 def parsed_disk(text: str) -> tuple[str, int, str]:

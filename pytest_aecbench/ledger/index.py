@@ -157,8 +157,8 @@ class Index:
         with no_garbage_collection():
             return self._answer(find)
 
-    def catch_up(self, most: int) -> bool:
-        """Read at most so many files that are not indexed yet; return True if none is left.
+    def catch_up(self, may_go_on: Callable[[], bool] = lambda: True) -> bool:
+        """Read files that are not indexed yet while it may go on; return True if there were none.
 
         The experiments that changed last come first, and those that are gone at the end.
         """
@@ -166,7 +166,7 @@ class Index:
         def read(connection: sqlite3.Connection) -> bool:
             before = _last(connection)
             names = dict.fromkeys([*self._newest_first(), *self._chosen(connection)])
-            refresh(connection, self._ledger, names, quick=True, most=most)
+            refresh(connection, self._ledger, names, quick=True, may_go_on=may_go_on)
             return _last(connection) == before
 
         return self._answer(read)

@@ -351,6 +351,15 @@ def test_a_narrow_matrix_shows_agents_beside_tasks(opened: Open) -> None:
     assert cell["x"] + cell["width"] <= region["x"] + region["width"]
 
 
+def test_a_narrow_table_does_not_tear_words(opened: Open) -> None:
+    page = opened(viewport={"width": 360, "height": 800}).go(f"trial={TRIAL}")
+    for part in ("compliance", "voltage_drop_v"):
+        for head in page.locator("#single th", has_text=part).all():
+            box = head.bounding_box()
+            assert box
+            assert box["height"] < 36, part  # one line
+
+
 OUT_OF_SIGHT = """(selector) => [...document.querySelectorAll(selector)].filter((one) => {
   const box = one.getBoundingClientRect();
   return box.width && (box.left < 0 || box.right > innerWidth);

@@ -84,6 +84,8 @@ def open_page(path: Path) -> None:
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-ready]")
         print(f"{'ready':24} {task_ms(session) - before:6.0f} ms")
+        # Part of each figure below: the browser is asked, and draws a frame.
+        act(page, session, "nothing", "1")
         act(page, session, "filter", "location.hash = '#outcome=failed&task=electrical/*'")
         act(page, session, "sort", "location.hash = '#sort=-usd'")
         act(page, session, "scroll", "document.querySelector('.virtual').scrollTop = 99999")

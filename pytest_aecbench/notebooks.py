@@ -64,7 +64,7 @@ def find_records(ledger_root: Path, experiment: str | None, query: Query, where:
     chosen = find_experiment(ledger_root, experiment, where) if experiment else None
     with open_index(ledger_root) as index:
         found = index.load(chosen)
-    return Records(ledger_root, query.select(found.entries), found.problems)
+    return Records(ledger_root, query.rows(found.sheet), found.problems)
 
 
 def _ledger_root(ledger: str | Path | Ledger | None) -> Path:

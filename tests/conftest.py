@@ -80,7 +80,9 @@ AVAILABLE: dict[str, Callable[[], bool]] = {
         os.geteuid() == 0 and _runs("unshare", "--pid", "--fork", "--mount-proc", "true")
     ),
     "pandas": lambda: find_spec("pandas") is not None,
+    "node": lambda: _runs("node", "--version"),
     "npm": lambda: _runs("npm", "--version"),
+    "root": lambda: os.geteuid() == 0,
 }
 
 

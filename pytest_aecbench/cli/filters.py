@@ -60,7 +60,9 @@ class Filters:
 
     def entries(self, where: str = "--experiment") -> list[Entry]:
         """Return the figures of the selected records; for the rest as ``found``."""
-        return self.found(where).entries
+        entries = self.found(where).entries
+        gc.freeze()
+        return entries
 
     def records(self, where: str = "--experiment") -> Iterator[TrialRecord]:
         """Yield the selected records whole, one at a time; for the rest as ``found``."""

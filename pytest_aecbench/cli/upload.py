@@ -71,7 +71,7 @@ def upload(filters: Filters, to: str, file_format: str) -> None:
         if file_format == "jsonl":
             write_json_lines(file, found.entries, found)
         else:
-            write_parquet(file, found.entries)
+            write_parquet(file, found.sheet)
         size = file.tell()
         text = json.dumps(schema(file_format), indent=2)
         is_new = described not in bucket.names(described)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.ledger.record import TrialRecord
 
-__all__ = ["Entry", "Packed", "Parts", "Recorded", "RecordedT", "pack"]
+__all__ = ["OWN", "Entry", "Packed", "Parts", "Recorded", "RecordedT", "pack"]
 
 Recorded: TypeAlias = "TrialRecord | Entry"
 RecordedT = TypeVar("RecordedT", bound="TrialRecord | Entry")
@@ -202,6 +202,11 @@ class Entry:
 _TASK, _AGENT = attrgetter(*EntryTask._fields), attrgetter(*EntryAgent._fields)
 _COST, _DATASET = attrgetter(*EntryCost._fields), attrgetter(*EntryDataset._fields)
 _PHASES = attrgetter(*EntryTiming._fields[3:])
+# The values that an entry has for itself, in the order in which they are stored.
+OWN = (
+    *("trial_key", "repetition", "attempt", "reward", "started", "finished", "wait", "turns"),
+    *("evaluates", *EntryCost._fields),
+)
 # A longer message is shown whole where its record is read.
 _MAX_MESSAGE = 2000
 
@@ -319,11 +324,11 @@ _Equal = TypeVar("_Equal")
 class Parts:
     """Makes entries from stored JSON; a part that several entries share is one object.
 
-    ``text_of`` returns the stored JSON of a part by its number.
+    ``texts`` has the stored JSON of parts by their numbers.
     """
 
-    def __init__(self, text_of: Callable[[int], str]) -> None:
-        self._text_of = text_of
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        self._texts = texts
         self._parts: dict[tuple[type, int], Any] = {}
         self._equal: dict[Any, Any] = {}
 
@@ -375,7 +380,7 @@ class Parts:
     ) -> _Part:
         found: _Part | None = self._parts.get((kind, number))
         if found is None:
-            found = self._parts[kind, number] = make(json.loads(self._text_of(number)))
+            found = self._parts[kind, number] = make(json.loads(self._texts[number]))
         return found
 
     def _one(self, value: _Equal) -> _Equal:

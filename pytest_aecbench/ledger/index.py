@@ -13,12 +13,14 @@ import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pytest_aecbench.ledger.entry import Entry, Parts
+from pytest_aecbench.ledger.entry import Parts
 from pytest_aecbench.ledger.index_file import IndexFile
 from pytest_aecbench.ledger.indexing import modified_ns, refresh
+from pytest_aecbench.ledger.sheet import Sheet
 from pytest_aecbench.ledger.store import (
     Ledger,
     LedgerProblem,
@@ -30,10 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from pytest_aecbench.ledger.entry import Entry
+
 __all__ = ["Changes", "Experiment", "Index", "Indexed", "open_index"]
 
 RECENT_EXPERIMENTS = 10
-_COLUMNS = "experiment, name, problem, own, details, task, agent, shared"
+_COLUMNS = "started, problem, own, experiment, name, details, task, agent, shared"
 _SELECT = f"SELECT {_COLUMNS}, NULL FROM records"  # noqa: S608  (only names)
 _SELECT_WHOLE = f"SELECT {_COLUMNS}, data FROM records LEFT JOIN more USING (experiment, name)"  # noqa: S608
 
@@ -42,10 +46,15 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """The entries of the ledger, and the files that hold no record."""
+    """The rows of the ledger, and the files that hold no record."""
 
-    entries: list[Entry]
+    sheet: Sheet
     problems: list[LedgerProblem]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries of the rows."""
+        return self.sheet.entries
 
 
 class Experiment(NamedTuple):
@@ -91,17 +100,17 @@ class Index:
         self._file = file
 
     def load(self, experiment_id: str | None = None) -> Indexed:
-        """Return the entries of one experiment or of all, by experiment and trial id."""
+        """Return the rows of one experiment or of all, the oldest first."""
 
         def load(connection: sqlite3.Connection) -> Indexed:
             chosen = self._chosen(connection, experiment_id)
             unkept = refresh(connection, self._ledger, chosen)
-            found, parts = Indexed([], unkept), self._parts()
-            for name in chosen:
-                query = f"{_SELECT} WHERE experiment = ? AND NOT gone ORDER BY name"
-                self._take(connection.execute(query, (name,)), found, parts)
-            found.problems.sort(key=lambda problem: problem.path)
-            return found
+            query = f"{_SELECT} WHERE experiment = ? AND NOT gone ORDER BY name"
+            rows = chain.from_iterable(connection.execute(query, (name,)) for name in chosen)
+            # Before they are parsed, so that values that are read together lie together.
+            found = self._found(connection, sorted(rows, key=lambda row: row[0] or 0.0))
+            problems = sorted([*unkept, *found.problems], key=lambda problem: problem.path)
+            return Indexed(found.sheet, problems)
 
         with no_garbage_collection():
             return self._answer(load)
@@ -141,24 +150,24 @@ class Index:
             of, _, number = (mark or "").partition(".")
             is_all = of != generation or not number.isdecimal()
             since = 0 if is_all else int(number)
-            found = Indexed([], unkept)
             news = "WHERE seq > ? AND seq <= ?"
             values: tuple[object, ...] = (since, last)
             if experiment_id is not None:
                 news, values = f"{news} AND experiment = ?", (*values, experiment_id)
             select = _SELECT_WHOLE if whole else _SELECT
             query = f"{select} {news} AND NOT gone ORDER BY experiment, name"
-            self._take(connection.execute(query, values), found, self._parts())
+            found = self._found(connection, connection.execute(query, values))
+            problems = [*unkept, *found.problems]
             gone = f"SELECT experiment, name FROM records {news} AND gone"  # noqa: S608
             removed = [] if is_all else connection.execute(gone, values).fetchall()
             ids = [(experiment, name.removesuffix(".json")) for experiment, name in removed]
-            return Changes(f"{generation}.{last}", is_all, found.entries, found.problems, ids)
+            return Changes(f"{generation}.{last}", is_all, found.entries, problems, ids)
 
         with no_garbage_collection():
             return self._answer(find)
 
-    def catch_up(self, most: int) -> bool:
-        """Read at most so many files that are not indexed yet; return True if none is left.
+    def catch_up(self, may_go_on: Callable[[], bool] = lambda: True) -> bool:
+        """Read files that are not indexed yet while it may go on; return True if there were none.
 
         The experiments that changed last come first, and those that are gone at the end.
         """
@@ -166,7 +175,7 @@ class Index:
         def read(connection: sqlite3.Connection) -> bool:
             before = _last(connection)
             names = dict.fromkeys([*self._newest_first(), *self._chosen(connection)])
-            refresh(connection, self._ledger, names, quick=True, most=most)
+            refresh(connection, self._ledger, names, quick=True, may_go_on=may_go_on)
             return _last(connection) == before
 
         return self._answer(read)
@@ -181,10 +190,8 @@ class Index:
         def find(connection: sqlite3.Connection) -> list[Entry]:
             wanted = "name >= ? AND name < ? AND own IS NOT NULL"
             query = f"{_SELECT} WHERE {wanted} ORDER BY name LIMIT ?"
-            found = Indexed([], [])
             rows = connection.execute(query, (prefix, f"{prefix}\x7f", most))
-            self._take(rows, found, self._parts())
-            return found.entries
+            return self._found(connection, rows).entries
 
         return self._answer(find)
 
@@ -237,23 +244,40 @@ class Index:
             except sqlite3.Error as error:
                 self._file.replace(error)
 
-    def _parts(self) -> Parts:
-        connection = self._file.connection
-        return Parts(
-            lambda number: connection.execute(
-                "SELECT data FROM parts WHERE id = ?", (number,)
-            ).fetchone()[0]
+    def _found(self, connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> Indexed:
+        """Return rows that hold a record as a sheet, and the others as problems."""
+        good: list[tuple[Any, ...]] = []
+        bad: list[tuple[Any, ...]] = []
+        for row in rows:
+            (bad if row[2] is None else good).append(row)
+        problems = [
+            LedgerProblem(self._ledger.root / experiment / name, problem)
+            for _, problem, _, experiment, name, *_ in bad
+        ]
+        if not good:
+            return Indexed(Sheet([], Parts({})), problems)
+        _, _, owns, experiments, names, details, *numbers, mores = zip(*good, strict=True)
+        made = zip(
+            experiments,
+            (name.removesuffix(".json") for name in names),
+            _parsed(owns),
+            details,
+            *numbers,
+            _parsed(more or "null" for more in mores),
+            strict=True,
         )
+        text_of = "SELECT data FROM parts WHERE id = ?"
+        texts = {
+            number: connection.execute(text_of, (number,)).fetchone()[0]
+            for number in set(chain.from_iterable(numbers))
+        }
+        return Indexed(Sheet(list(made), Parts(texts)), problems)
 
-    def _take(self, rows: Iterable[tuple[Any, ...]], found: Indexed, parts: Parts) -> None:
-        for experiment, name, problem, own, *rest, more in rows:
-            if own is None:
-                path = self._ledger.root / experiment / name
-                found.problems.append(LedgerProblem(path, problem))
-            else:
-                trial_id = name.removesuffix(".json")
-                values = json.loads(own), *rest, more and json.loads(more)
-                found.entries.append(parts.entry(experiment, trial_id, *values))
+
+def _parsed(texts: Iterable[str]) -> list[Any]:
+    """Read many JSON texts at once, which takes less than one after the other."""
+    found: list[Any] = json.loads(f"[{','.join(texts)}]")
+    return found
 
 
 def _generation(connection: sqlite3.Connection) -> str:

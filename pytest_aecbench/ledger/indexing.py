@@ -14,7 +14,7 @@ from pytest_aecbench.text import is_utf8
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from pytest_aecbench.ledger.entry import Packed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["modified_ns", "refresh"]
 
-_BATCH = 250
+_BATCH = 1000
 # A directory that changed so recently may change once more without a new time of change.
 _SETTLED_NS = 2 * 10**9
 _Stamp = tuple[int, int]  # time of change in nanoseconds, and size
@@ -50,11 +50,13 @@ def refresh(
     *,
     quick: bool = False,
     most: int | None = None,
+    may_go_on: Callable[[], bool] = lambda: True,
 ) -> list[LedgerProblem]:
     """Read what is new or changed and forget what is gone; return problems that may pass.
 
     ``quick`` passes over a directory to which nothing was added and from which nothing was removed,
-    without looking for files that were changed. At most ``most`` files are read.
+    without looking for files that were changed. At most ``most`` files are read, and after some
+    files ``may_go_on`` is asked whether to read more.
     """
     unkept: list[LedgerProblem] = []
     writer = _Writer(connection)
@@ -75,12 +77,17 @@ def refresh(
         # Another process may know files that came after they were listed here.
         gone = [name for name in known.keys() - stamps if not os.path.lexists(directory / name)]
         writer.forget(experiment, gone)
-        for start in range(0, len(read), _BATCH):
-            batch = read[start : start + _BATCH]
+        done, goes_on = 0, True
+        while goes_on and done < len(read):
+            batch = read[done : done + _BATCH]
             found = [(name, stamps[name], read_record(directory, name)) for name in batch]
             unkept += writer.keep(experiment, found)
-        is_settled = before_ns < time.time_ns() - _SETTLED_NS and len(read) == len(stale)
+            done += len(batch)
+            goes_on = may_go_on()
+        is_settled = before_ns < time.time_ns() - _SETTLED_NS and done == len(stale)
         writer.see(experiment, before_ns, is_settled=is_settled and not unkept)
+        if not goes_on:
+            break
     return unkept
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_aecbench.ledger.entry import Recorded, RecordedT
+    from pytest_aecbench.ledger.sheet import Sheet
 
 __all__ = ["OUTCOMES", "Query", "outcome_of", "parse_since"]
 
@@ -56,6 +57,13 @@ class Query:
         """Return the records that are asked for, in the order in which they were started."""
         chosen = [record for record in records if self._admits(record)]
         return sorted(chosen, key=lambda record: (record.started_sec, record.trial_id))
+
+    def rows(self, sheet: Sheet) -> Sheet:
+        """Return the rows that are asked for, the oldest first; of one moment, as they were."""
+        chosen: Iterable[int] = range(len(sheet))
+        if self != Query():
+            chosen = (number for number, one in enumerate(sheet.entries) if self._admits(one))
+        return sheet.take(sorted(chosen, key=sheet.column("started").__getitem__))
 
     def _admits(self, record: Recorded) -> bool:
         return (

@@ -77,12 +77,13 @@ class Results:
         """Return all results; unless all was orderly, also of trials that made no report."""
         if not self._results and not has_trials(self.config):
             return []  # before the imports, because every pytest run on the machine comes here
-        from pytest_aecbench.errors import LedgerError
-        from pytest_aecbench.ledger.index import open_index
         from pytest_aecbench.reports.results import TrialResult
 
         results = [TrialResult.from_dict(result) for result in self._results]
         if has_trials(self.config) and (self.crashed or not orderly):
+            from pytest_aecbench.errors import LedgerError
+            from pytest_aecbench.ledger.index import open_index
+
             settings = settings_of(self.config)
             known = {result.trial_id for result in results}
             with suppress(LedgerError), open_index(settings.ledger_root) as index:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.sheet import Sheet
     from pytest_aecbench.reports.columns import Kind
 
 __all__ = ["schema", "write_json_lines", "write_parquet"]
@@ -81,8 +82,8 @@ def _finite(details: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if isfinite(value) else None for name, value in details.items()}
 
 
-def write_parquet(file: IO[bytes], entries: Sequence[Entry]) -> None:
+def write_parquet(file: IO[bytes], sheet: Sheet) -> None:
     """Write a file of Parquet; for what is raised see ``arrow_table``."""
-    table = arrow_table(entries, details=False)
-    details = [json.dumps(_finite(entry.evaluation.details)) for entry in entries]
+    table = arrow_table(sheet, details=False)
+    details = [json.dumps(_finite(json.loads(text))) for text in sheet.column("details")]
     to_parquet(file, table.append_column("details", [details]))

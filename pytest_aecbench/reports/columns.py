@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
+from pytest_aecbench.ledger.entry import EntryCost
 from pytest_aecbench.ledger.query import outcome_of
 from pytest_aecbench.reports.paired import too_few_text
 from pytest_aecbench.text import duration_text
@@ -220,12 +221,16 @@ Kind: TypeAlias = Literal["boolean", "category", "integer", "number", "text", "t
 class Exported:
     """A column of exported attempts: its name, its kind, and an attempt's value, None if unknown.
 
-    A time is in whole microseconds since the epoch.
+    A time is in whole microseconds since the epoch. ``of`` names the stored values of a sheet that
+    determine this one: a value of ``OWN`` is the same, ``from_stored`` computes another from them,
+    and for the rest ``value`` is asked once for all attempts that have the same.
     """
 
     name: str
     kind: Kind
     value: Callable[[Entry], Any]
+    of: tuple[str, ...]
+    from_stored: Callable[..., Any] | None = None
 
 
 def _part(part: str, name: str) -> Callable[[Entry], Any]:
@@ -239,52 +244,52 @@ def _part(part: str, name: str) -> Callable[[Entry], Any]:
     return value
 
 
+def _used(name: str) -> Exported:
+    """Return a column of what the agent's model used."""
+    kinds: dict[str, Kind] = {"usd": "number", "price_source": "category"}
+    return Exported(name, kinds.get(name, "integer"), attrgetter(f"cost.{name}"), (name,))
+
+
 def _dataset_text(entry: Entry) -> str | None:
     dataset = entry.dataset
     return dataset and f"{dataset.name}@{dataset.version}"
 
 
 EXPORTED: tuple[Exported, ...] = (
-    Exported("experiment_id", "category", attrgetter("experiment_id")),
-    Exported("trial_id", "text", attrgetter("trial_id")),
-    Exported("trial_key", "text", attrgetter("trial_key")),
-    Exported("run_id", "category", attrgetter("run_id")),
-    Exported("task_id", "category", attrgetter("task.task_id")),
-    Exported("task_digest", "category", attrgetter("task.digest")),
-    Exported("domain", "category", attrgetter("task.domain")),
-    Exported("difficulty", "category", attrgetter("task.difficulty")),
-    Exported("visibility", "category", attrgetter("task.visibility")),
-    Exported("dataset", "category", _dataset_text),
-    Exported("dataset_drifted", "boolean", _part("dataset", "drifted")),
-    Exported("agent", "category", attrgetter("agent.name")),
-    Exported("harness", "category", attrgetter("agent.harness")),
-    Exported("model", "category", attrgetter("agent.model")),
-    Exported("repetition", "integer", attrgetter("repetition")),
-    Exported("attempt", "integer", attrgetter("attempt")),
-    Exported("backend", "category", attrgetter("environment.backend")),
-    Exported("outcome", "category", outcome_of),
-    Exported("validity", "category", attrgetter("evaluation.validity")),
-    Exported("reward", "number", attrgetter("evaluation.reward")),
-    Exported("threshold", "number", attrgetter("evaluation.threshold")),
-    Exported("passed", "boolean", attrgetter("evaluation.passed")),
-    Exported("error_cause", "category", _part("evaluation.error", "cause")),
-    Exported("agent_status", "category", _part("agent_result", "status")),
-    Exported("started_at", "time", attrgetter("timing.started")),
-    Exported("finished_at", "time", attrgetter("timing.finished")),
+    Exported("experiment_id", "category", attrgetter("experiment_id"), ("experiment_id",)),
+    Exported("trial_id", "text", attrgetter("trial_id"), ("trial_id",)),
+    Exported("trial_key", "text", attrgetter("trial_key"), ("trial_key",)),
+    Exported("run_id", "category", attrgetter("run_id"), ("shared",)),
+    Exported("task_id", "category", attrgetter("task.task_id"), ("task",)),
+    Exported("task_digest", "category", attrgetter("task.digest"), ("task",)),
+    Exported("domain", "category", attrgetter("task.domain"), ("task",)),
+    Exported("difficulty", "category", attrgetter("task.difficulty"), ("task",)),
+    Exported("visibility", "category", attrgetter("task.visibility"), ("task",)),
+    Exported("dataset", "category", _dataset_text, ("shared",)),
+    Exported("dataset_drifted", "boolean", _part("dataset", "drifted"), ("shared",)),
+    Exported("agent", "category", attrgetter("agent.name"), ("agent",)),
+    Exported("harness", "category", attrgetter("agent.harness"), ("agent",)),
+    Exported("model", "category", attrgetter("agent.model"), ("agent",)),
+    Exported("repetition", "integer", attrgetter("repetition"), ("repetition",)),
+    Exported("attempt", "integer", attrgetter("attempt"), ("attempt",)),
+    Exported("backend", "category", attrgetter("environment.backend"), ("shared",)),
+    Exported("outcome", "category", outcome_of, ("reward", "shared")),
+    Exported("validity", "category", attrgetter("evaluation.validity"), ("shared",)),
+    Exported("reward", "number", attrgetter("evaluation.reward"), ("reward",)),
+    Exported("threshold", "number", attrgetter("evaluation.threshold"), ("shared",)),
+    Exported("passed", "boolean", attrgetter("evaluation.passed"), ("reward", "shared")),
+    Exported("error_cause", "category", _part("evaluation.error", "cause"), ("shared",)),
+    Exported("agent_status", "category", _part("agent_result", "status"), ("shared",)),
+    Exported("started_at", "time", attrgetter("timing.started"), ("started",)),
+    Exported("finished_at", "time", attrgetter("timing.finished"), ("finished",)),
     Exported(
         "duration_sec",
         "number",
         lambda entry: (entry.timing.finished - entry.timing.started) / 10**6,
+        ("started", "finished"),
+        lambda started, finished: (finished - started) / 10**6,
     ),
-    Exported("tokens_in", "integer", attrgetter("cost.tokens_in")),
-    Exported("tokens_out", "integer", attrgetter("cost.tokens_out")),
-    Exported("tokens_cache_read", "integer", attrgetter("cost.tokens_cache_read")),
-    Exported("tokens_cache_write", "integer", attrgetter("cost.tokens_cache_write")),
-    Exported("tokens_reasoning", "integer", attrgetter("cost.tokens_reasoning")),
-    Exported("calls", "integer", attrgetter("cost.calls")),
-    Exported("cached_calls", "integer", attrgetter("cost.cached_calls")),
-    Exported("usd", "number", attrgetter("cost.usd")),
-    Exported("price_source", "category", attrgetter("cost.price_source")),
-    Exported("agent_end", "category", _part("agent_result", "end")),
-    Exported("turns", "integer", _part("agent_result", "turns")),
+    *map(_used, EntryCost._fields),
+    Exported("agent_end", "category", _part("agent_result", "end"), ("shared",)),
+    Exported("turns", "integer", _part("agent_result", "turns"), ("turns",)),
 )

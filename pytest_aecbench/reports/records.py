@@ -15,13 +15,14 @@ from pytest_aecbench.ledger.store import LedgerProblem, read_record
 from pytest_aecbench.text import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pandas
     import pyarrow
 
     from pytest_aecbench.ledger.entry import Entry
     from pytest_aecbench.ledger.record import TrialRecord
+    from pytest_aecbench.ledger.sheet import Sheet
 
 __all__ = ["Records"]
 
@@ -35,28 +36,34 @@ class Records(Sequence["TrialRecord"]):
     """
 
     def __init__(
-        self, ledger_root: Path, entries: list[Entry], problems: Sequence[LedgerProblem] = ()
+        self, ledger_root: Path, sheet: Sheet, problems: Sequence[LedgerProblem] = ()
     ) -> None:
-        self.entries = entries
+        self.sheet = sheet
         self.problems = tuple(problems)
         self._root = ledger_root
 
+    @property
+    def entries(self) -> list[Entry]:
+        """The figures of the records."""
+        return self.sheet.entries
+
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.sheet)
 
     @overload
     def __getitem__(self, index: int) -> TrialRecord: ...
     @overload
     def __getitem__(self, index: slice) -> Records: ...
     def __getitem__(self, index: int | slice) -> TrialRecord | Records:
-        found = self.entries[index]
-        return self._only(found) if isinstance(found, list) else self._read(found)
+        if isinstance(index, slice):
+            return self._only(range(len(self))[index])
+        return self._read(range(len(self))[index])
 
     def __iter__(self) -> Iterator[TrialRecord]:
-        return map(self._read, self.entries)
+        return map(self._read, range(len(self)))
 
     def __repr__(self) -> str:
-        experiments = counted(len({one.experiment_id for one in self.entries}), "experiment")
+        experiments = counted(len(set(self.sheet.column("experiment_id"))), "experiment")
         problems = f", {counted(len(self.problems), 'problem')}" if self.problems else ""
         return f"<Records: {counted(len(self), 'attempt')} of {experiments}{problems}>"
 
@@ -67,7 +74,7 @@ class Records(Sequence["TrialRecord"]):
             lambda one: (one.experiment_id, one.task.task_id, one.agent.name, one.trial_key),
         )
         chosen = {id(one) for one in final}
-        return self._only([one for one in self.entries if id(one) in chosen])
+        return self._only(n for n, one in enumerate(self.entries) if id(one) in chosen)
 
     def to_dicts(self, *, details: bool = True) -> list[dict[str, Any]]:
         """Return each attempt as values by column; None is unknown."""
@@ -79,20 +86,20 @@ class Records(Sequence["TrialRecord"]):
         """Return a data frame with nullable integers and booleans, UTC times and categories."""
         from pytest_aecbench.reports.tables import data_frame
 
-        return data_frame(self.entries, details=details)
+        return data_frame(self.sheet, details=details)
 
     def to_arrow(self, *, details: bool = True) -> pyarrow.Table:
         """Return a table of Arrow, with dictionaries for texts that repeat."""
         from pytest_aecbench.reports.tables import arrow_table
 
-        return arrow_table(self.entries, details=details)
+        return arrow_table(self.sheet, details=details)
 
     def to_parquet(self, path: str | Path, *, details: bool = True) -> None:
         """Write a file of Parquet, whole or not at all, as the other methods that write."""
         from pytest_aecbench.reports.tables import write_parquet
 
         with output_file(Path(path)) as file:
-            write_parquet(file, self.entries, details=details)
+            write_parquet(file, self.sheet, details=details)
 
     def to_csv(self, path: str | Path, *, details: bool = True) -> None:
         """Write a row for each attempt."""
@@ -125,11 +132,12 @@ class Records(Sequence["TrialRecord"]):
             f"<tbody>{body}</tbody></table>{notes}"
         )
 
-    def _only(self, entries: list[Entry]) -> Records:
-        return Records(self._root, entries, self.problems)
+    def _only(self, numbers: Iterable[int]) -> Records:
+        return Records(self._root, self.sheet.take(numbers), self.problems)
 
-    def _read(self, entry: Entry) -> TrialRecord:
-        found = read_record(self._root / entry.experiment_id, f"{entry.trial_id}.json")
+    def _read(self, number: int) -> TrialRecord:
+        experiment_id, trial_id, *_ = self.sheet.row(number)
+        found = read_record(self._root / experiment_id, f"{trial_id}.json")
         if isinstance(found, LedgerProblem):  # removed or changed a moment ago
             raise LedgerError(f"{shown_path(found.path)}: {found.reason}")
         return found

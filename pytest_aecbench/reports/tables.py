@@ -6,23 +6,27 @@ An unknown value is None, an empty cell of CSV, and NA or null in the others; it
 from __future__ import annotations
 
 import csv
+import json
 from datetime import datetime, timedelta, timezone
-from functools import cache
 from importlib import import_module
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
 from pytest_aecbench.errors import LedgerError, SettingsError
+from pytest_aecbench.ledger.entry import OWN
+from pytest_aecbench.ledger.store import no_garbage_collection
 from pytest_aecbench.reports.columns import EXPORTED
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pandas
     import pyarrow
 
     from pytest_aecbench.ledger.entry import Entry
-    from pytest_aecbench.reports.columns import Kind
+    from pytest_aecbench.ledger.sheet import Sheet
+    from pytest_aecbench.reports.columns import Exported, Kind
 
 __all__ = ["arrow_table", "data_frame", "rows", "to_parquet", "write_csv", "write_parquet"]
 
@@ -48,7 +52,9 @@ _TIMES = tuple(column.name for column in EXPORTED if column.kind == "time")
 
 def write_csv(file: IO[str], entries: Sequence[Entry], *, details: bool) -> None:
     """Write a row for each attempt, below a row of names."""
-    parts = [_PARTS + name for name in _parts_of_rewards(entries)] if details else []
+    texts = {entry.evaluation.details_json for entry in entries} if details else set()
+    earned = sorted(set(chain.from_iterable(map(json.loads, texts))))
+    parts = [_PARTS + name for name in earned]
     writer = csv.DictWriter(
         file, [*(column.name for column in EXPORTED), *parts], lineterminator="\n"
     )
@@ -57,7 +63,7 @@ def write_csv(file: IO[str], entries: Sequence[Entry], *, details: bool) -> None
         writer.writerow({**row, **{name: row[name].isoformat() for name in _TIMES}})
 
 
-def data_frame(entries: Sequence[Entry], *, details: bool) -> pandas.DataFrame:
+def data_frame(sheet: Sheet, *, details: bool) -> pandas.DataFrame:
     """Return the attempts as a data frame of pandas.
 
     Raises:
@@ -78,10 +84,11 @@ def data_frame(entries: Sequence[Entry], *, details: bool) -> pandas.DataFrame:
             numpy.array(values, dtype="datetime64[us]")
         ).tz_localize("UTC"),
     }
-    return pandas.DataFrame(_made(entries, makers, details=details), copy=False)
+    columns = _made(sheet, makers, numpy.asarray, details=details)
+    return pandas.DataFrame(columns, copy=False)
 
 
-def arrow_table(entries: Sequence[Entry], *, details: bool) -> pyarrow.Table:
+def arrow_table(sheet: Sheet, *, details: bool) -> pyarrow.Table:
     """Return the attempts as a table of Arrow.
 
     Raises:
@@ -103,12 +110,17 @@ def arrow_table(entries: Sequence[Entry], *, details: bool) -> pyarrow.Table:
         return lambda values: pyarrow.array(values, type=of)
 
     makers = {kind: maker(of) for kind, of in types.items()}
-    return pyarrow.table(_made(entries, makers, details=details))
+
+    def numbers(rows_of: array[int]) -> Any:
+        buffers = [None, pyarrow.py_buffer(rows_of)]
+        return pyarrow.Array.from_buffers(pyarrow.int64(), len(rows_of), buffers)
+
+    return pyarrow.table(_made(sheet, makers, numbers, details=details))
 
 
-def write_parquet(file: IO[bytes], entries: Sequence[Entry], *, details: bool) -> None:
+def write_parquet(file: IO[bytes], sheet: Sheet, *, details: bool) -> None:
     """Write the attempts as a file of Parquet; for what is raised see ``arrow_table``."""
-    to_parquet(file, arrow_table(entries, details=details))
+    to_parquet(file, arrow_table(sheet, details=details))
 
 
 def to_parquet(file: IO[bytes], table: pyarrow.Table) -> None:
@@ -117,54 +129,54 @@ def to_parquet(file: IO[bytes], table: pyarrow.Table) -> None:
 
 
 def _made(
-    entries: Sequence[Entry],
+    sheet: Sheet,
     makers: Mapping[Kind, Callable[[list[Any]], Any]],
+    numbers: Callable[[array[int]], Any],
     *,
     details: bool,
 ) -> dict[str, Any]:
-    """Return a library's columns by name; ``makers`` make one of values, by kind."""
-    parts = _parts_of_rewards(entries) if details else {}
-    columns = chain(
-        ((one.name, one.kind, list(map(one.value, entries))) for one in EXPORTED),
-        ((_PARTS + name, "number", _spread(found, len(entries))) for name, found in parts.items()),
-    )
+    """Return a library's columns by name.
+
+    ``makers`` make one of values, by kind, and ``numbers`` one of the numbers of values.
+    """
     made = {}
-    for name, kind, values in columns:
-        try:
-            made[name] = makers[kind](values)
-        except (ArithmeticError, TypeError, ValueError):
-            _check_integers(entries, name, values)
-            raise
+    with no_garbage_collection():
+        for column in EXPORTED:
+            values, rows_of = _values(sheet, column)
+            try:
+                found = makers[column.kind](values)
+            except (ArithmeticError, TypeError, ValueError):
+                _check_integers(sheet, column.name, values)
+                raise
+            made[column.name] = found if rows_of is None else found.take(numbers(rows_of))
+        if details:
+            earned, rows_of = sheet.of_each(("details",), lambda entry: entry.evaluation.details)
+            for name in sorted(set(chain.from_iterable(earned))):
+                found = makers["number"]([parts.get(name) for parts in earned])
+                made[_PARTS + name] = found.take(numbers(rows_of))
     return made
 
 
-def _check_integers(entries: Sequence[Entry], name: str, values: Iterable[object]) -> None:
-    for entry, value in zip(entries, values, strict=True):
+def _values(sheet: Sheet, column: Exported) -> tuple[list[Any], array[int] | None]:
+    """Return a column's values, and which of them each row has if not each its own."""
+    if column.from_stored is not None:
+        return list(map(column.from_stored, *map(sheet.column, column.of))), None
+    if len(column.of) == 1 and column.of[0] in _OWN:
+        return sheet.column(column.of[0]), None
+    return sheet.of_each(column.of, column.value)
+
+
+_OWN = frozenset(("trial_id", *OWN))
+
+
+def _check_integers(sheet: Sheet, name: str, values: Iterable[object]) -> None:
+    for number, value in enumerate(values):
         if isinstance(value, int) and value not in _INT64:
+            experiment_id, trial_id, *_ = sheet.row(number)
             raise LedgerError(
-                f"{entry.experiment_id}/{entry.trial_id}.json: {name} {value} has more than 64 "
-                "bits; export as csv or jsonl, or delete the record"
+                f"{experiment_id}/{trial_id}.json: {name} {value} has more than 64 bits; export "
+                "as csv or jsonl, or delete the record"
             ) from None
-
-
-def _parts_of_rewards(entries: Iterable[Entry]) -> dict[str, list[tuple[int, float]]]:
-    """Return the parts of rewards by name, sorted, each as numbers of rows and values.
-
-    Tasks have parts of their own, so that most attempts lack most parts.
-    """
-    read = cache(lambda entry: entry.details)  # thousands of attempts earned the same
-    found: dict[str, list[tuple[int, float]]] = {}
-    for number, entry in enumerate(entries):
-        for name, value in read(entry.evaluation).items():
-            found.setdefault(name, []).append((number, value))
-    return dict(sorted(found.items()))
-
-
-def _spread(found: Iterable[tuple[int, float]], count: int) -> list[float | None]:
-    values: list[float | None] = [None] * count
-    for number, value in found:
-        values[number] = value
-    return values
 
 
 def _library(name: str) -> Any:

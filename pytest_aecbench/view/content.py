@@ -68,10 +68,11 @@ class Content:
 
     def experiments(self) -> dict[str, Any]:
         """Return the experiments, the latest first, and whether some are still being read."""
+        is_reading = self.library.is_reading  # before, so that at the end all are listed
         found = self.library.experiments()
         return {
             "ledger": shown(str(self.settings.ledger_root)),
-            "reading": self.library.is_reading,
+            "reading": is_reading,
             "experiments": [
                 {
                     "name": one.name,

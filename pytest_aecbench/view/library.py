@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Library", "Shelf"]
 
-_READ_AT_ONCE = 1000
+# So long the ledger is read on, although somebody asks.
+_READ_SEC = 0.2
 _LOOK_SEC = 2.0
 _LATE_SEC = 1.0
 _ANSWER_SEC = 300.0
@@ -64,6 +65,7 @@ class Library:
         self._shelves: OrderedDict[str, Shelf] = OrderedDict()
         self._lock = threading.Lock()
         self._known: tuple[str, list[Experiment]] = ("", [])
+        self._known_until = 0.0
         self._thread = threading.Thread(target=self._run, name="aec-view-index", daemon=True)
         self._thread.start()
 
@@ -73,12 +75,17 @@ class Library:
         self._thread.join(timeout=10)
 
     def experiments(self) -> list[Experiment]:
-        """Return the experiments that are indexed by now, the latest first."""
+        """Return the experiments that are indexed by now, the latest first.
+
+        They are counted anew only so often while there is more to read.
+        """
 
         def find(index: Index) -> list[Experiment]:
-            stand = index.stand()
-            if stand != self._known[0]:
+            stand, now = index.stand(), time.monotonic()
+            is_fresh = self.is_reading and now < self._known_until
+            if stand != self._known[0] and not is_fresh:
                 self._known = stand, index.experiments(known=True)
+                self._known_until = now + _LOOK_SEC
             return self._known[1]
 
         return self._ask(find)
@@ -91,7 +98,7 @@ class Library:
         """Return entries whose trial id starts so, at most so many."""
 
         def find(index: Index) -> list[Entry]:
-            while not index.catch_up(_READ_AT_ONCE):
+            while not index.catch_up():
                 pass
             return index.find(prefix, most)
 
@@ -164,8 +171,13 @@ class Library:
         return time.monotonic() > look_at + _LATE_SEC
 
     def _catch_up(self, index: Index) -> None:
+        began = time.monotonic()
+
+        def may_go_on() -> bool:
+            return self._questions.empty() or time.monotonic() < began + _READ_SEC
+
         # A ledger that cannot be read now may be readable later, and who asks is told why.
         done = True
         with suppress(Exception):
-            done = index.catch_up(_READ_AT_ONCE)
+            done = index.catch_up(may_go_on)
         self.is_reading = not done

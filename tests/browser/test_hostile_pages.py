@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import random
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_aecbench.ledger.record import AgentIdentity, Failure, TaskIdentity, TrialRecord
+from pytest_aecbench.ledger.record import (
+    AgentIdentity,
+    Evaluated,
+    Failure,
+    TaskIdentity,
+    TrialRecord,
+)
 from pytest_aecbench.reports.html.page import render
 from pytest_aecbench.settings.layers import settings_at
 from pytest_aecbench.trials.reporting import report_source
@@ -113,6 +122,13 @@ def test_no_text_of_an_agent_becomes_markup_or_runs(opened: Open, tmp_path: Path
         assert "\x1b" not in shown
     page = report.go(f"trial={made[0].trial_id}")
     assert "</script><script>alert(1)</script>" in page.locator("#trajectory").inner_text()
+    page = report.go("trials")
+    with page.expect_download() as download:
+        page.get_by_label("Save trials as CSV").click()
+    rows = csv.reader(io.StringIO(Path(download.value.path()).read_text()))
+    cells = [cell for row in rows for cell in row]
+    assert "'=cmd|' /C calc'!A0" in cells
+    assert [cell for cell in cells if cell[:1] in tuple("=+-@\t\r")] == []
 
 
 def test_ten_thousand_turns_and_damage_are_bearable(opened: Open, tmp_path: Path) -> None:
@@ -120,7 +136,10 @@ def test_ten_thousand_turns_and_damage_are_bearable(opened: Open, tmp_path: Path
         record(trial_id=f"{n:08x}-0000-4000-8000-000000000000", repetition=n, minute=n)
         for n in (1, 2, 3)
     )
+    evaluated = Evaluated(experiment_id=long.experiment_id, trial_id=long.trial_id)
+    gone = gone.model_copy(update={"evaluates": evaluated})
     turns = [{"role": "assistant", "content": f"I say {n}.", "turn": n} for n in range(1, 10_001)]
+    turns[2]["content"] = "line\n" * 99 + "end"
     lines = trajectory(3, random.Random(2)).splitlines(keepends=True)
     texts = {
         long.trial_id: "".join(f"{json.dumps(turn)}\n" for turn in turns),
@@ -135,6 +154,15 @@ def test_ten_thousand_turns_and_damage_are_bearable(opened: Open, tmp_path: Path
     assert page.locator(".turn").count() == 50
     page.get_by_role("button", name="more of 10,00").click()
     assert page.locator(".turn").count() == 100
+    folded = page.locator("#turn-3 .said")
+    assert "end" not in folded.inner_text()
+    page.get_by_role("button", name="Show all: 100 lines, 498 B").click()
+    assert "end" in folded.inner_text()
+    page.get_by_role("link", name=gone.trial_id).click()  # evaluated by
+    page.wait_for_selector("#single h2:focus")
+    assert "evaluates" in page.locator("#single dl").first.inner_text()
+    page.get_by_role("link", name=long.trial_id).click()
+    page.locator("#single dl", has_text="evaluated by").wait_for()
     page = opened_.go(f"trial={long.trial_id}&turn=9000")
     assert page.locator(".turn.current").get_attribute("data-turn") == "9000"
     page = opened_.go(f"trial={torn.trial_id}")
@@ -144,3 +172,43 @@ def test_ten_thousand_turns_and_damage_are_bearable(opened: Open, tmp_path: Path
     text = page.locator("#single").inner_text()
     assert "the files of this trial are not there any more" in text
     assert "not stored" in text
+
+
+def test_the_matrix_of_one_task_shows_the_agent_that_is_filtered_for(
+    opened: Open, tmp_path: Path
+) -> None:
+    made = [record("a", reward=0.25), record("b", reward=0.5, minute=1)]
+    page = opened(page_of(tmp_path, made)).go("agent=a")
+    shown = page.locator("table.matrix :is(th, td):visible").all_inner_texts()
+    assert ("a" in shown, "b" in shown) == (True, False)
+    assert ("0.25" in shown, "0.50" in shown) == (True, False)
+
+
+def test_a_narrow_matrix_of_one_task_has_room_for_its_agents(opened: Open, tmp_path: Path) -> None:
+    names = [f"an-agent-with-a-long-name-{letter}" for letter in "abcde"]
+    made = [record(name, reward=0.5, minute=minute) for minute, name in enumerate(names)]
+    for script in (True, False):
+        one = opened(
+            page_of(tmp_path, made),
+            viewport={"width": 360, "height": 800},
+            java_script_enabled=script,
+        )
+        one.has_script = script
+        page = one.go("matrix")
+        region = page.locator(".scroll:has(> table.matrix)").bounding_box()
+        table = page.locator("table.matrix").bounding_box()
+        assert region
+        assert table
+        assert table["width"] <= region["width"]
+
+
+def test_a_trial_without_its_details_says_how_to_see_them(opened: Open, tmp_path: Path) -> None:
+    one = record()
+    source = report_source(settings_at(tmp_path), [one])
+    for include, words in (("all", "not in this file"), ("figures", "has figures only")):
+        path = tmp_path / f"{include}.html"
+        path.write_bytes(render(replace(source, include=include), max_bytes=1).text)
+        page = opened(path).go(f"trial={one.trial_id}")
+        text = page.locator("#single").inner_text()
+        assert words in text
+        assert f"aec-bench view {one.trial_id[:8]}" in text

@@ -129,6 +129,91 @@ def test_a_link_brings_the_same_view_back(opened: Open) -> None:
     assert "No trial of this report" in page.locator("#single").inner_text()
 
 
+OTHER = next(one for one in records(TRIALS) if one.agent.name == "codex").trial_id
+FRAGMENTS = {
+    "agent=codex": "18 of 90",
+    "domain=civil&sort=-usd": "15 of 90",
+    "difficulty=easy": "of 90",
+    "outcome=different&final=1": "of 90",
+    "status=timed_out": "of 90",
+    "cause=launch": "of 90",
+    "sort=-seconds": "90 attempts",
+    f"page=task&task={TASK}": "Rewards by agent and trial",
+    f"trial={TRIAL}&with={OTHER}": OTHER,
+    "matrix": "Spread is the highest mean",
+}
+
+
+def test_each_fragment_is_a_view_that_survives_a_reload(opened: Open) -> None:
+    page = opened().go()
+    for fragment, words in FRAGMENTS.items():
+        page.evaluate("(fragment) => { location.hash = fragment; }", fragment)
+        page.locator("main", has_text=words).wait_for()
+        before = view_of(page)
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+        page.locator("main", has_text=words).wait_for()
+        assert view_of(page) == before, fragment
+
+
+def view_of(page: Page) -> dict[str, Any]:
+    single = page.locator("#single:not([hidden])").all_inner_texts()
+    if single:
+        return {"url": page.url, "single": single}
+    rows = page.locator(".virtual table")
+    return {
+        "url": page.url,
+        "count": page.locator(".count").text_content(),
+        "rows": (shown_tasks(page), rows.get_attribute("aria-rowcount")),
+        "matrix": page.locator("table.matrix tbody tr:not([hidden]) th").all_text_contents(),
+    }
+
+
+def test_the_rows_of_the_table_are_the_attempts_wherever_it_is_scrolled_to(opened: Open) -> None:
+    page = opened().go("sort=-reward")
+    table, region = page.locator(".virtual table"), page.locator(".virtual")
+    assert table.get_attribute("aria-rowcount") == str(TRIALS + 1)
+    assert page.locator("#live").text_content() == f"{TRIALS} attempts"
+    with page.expect_download() as download:
+        page.get_by_label("Save trials as CSV").click()
+    _, *expected = csv.reader(io.StringIO(Path(download.value.path()).read_text()))
+    found: dict[int, list[str]] = {}
+    for _ in range(12):
+        for index, cells in region.evaluate(ROWS):
+            assert found.setdefault(index, cells) == cells
+        region.evaluate("(one) => { one.scrollTop += 300; }")
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    assert sorted(found) == list(range(2, TRIALS + 2))
+    assert [found[index][:2] for index in sorted(found)] == [row[:2] for row in expected]
+    # A link that has the focus and is out of sight does not lead to another trial.
+    region.evaluate("(one) => { one.scrollTop = 0; }")
+    page.wait_for_selector(".virtual tr[aria-rowindex='2']")
+    link = page.locator(".virtual tbody a").first
+    link.focus()
+    region.evaluate("(one) => { one.scrollTop = one.scrollHeight; }")
+    page.wait_for_selector(f".virtual tr[aria-rowindex='{TRIALS + 1}']")
+    assert page.evaluate("document.activeElement.tagName") == "BODY"
+
+
+ROWS = """(one) => [...one.querySelectorAll("tbody tr:not(.pad)")].map((row) => [
+  Number(row.getAttribute("aria-rowindex")),
+  [row.querySelector("a").textContent, row.cells[1].textContent, row.querySelector("a").hash],
+])"""
+
+
+def test_keys_do_nothing_where_something_is_written(opened: Open) -> None:
+    page = opened().go(f"trial={TRIAL}")
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]")
+    page.get_by_role("button", name="Close").click()
+    page.wait_for_selector("dialog:not([open])", state="attached")
+    page.keyboard.press("/")
+    page.wait_for_selector("input[type=search]:focus")
+    page.keyboard.type("j?[k")
+    assert page.locator("input[type=search]").input_value() == "j?[k"
+    assert page.locator("dialog[open]").count() == 0
+
+
 def test_a_trial_shows_what_was_asked_done_and_earned(opened: Open) -> None:
     page = opened().go(f"trial={TRIAL}")
     text = page.locator("#single").inner_text()
@@ -266,6 +351,15 @@ def test_a_narrow_matrix_shows_agents_beside_tasks(opened: Open) -> None:
     assert cell["x"] + cell["width"] <= region["x"] + region["width"]
 
 
+def test_a_narrow_table_does_not_tear_words(opened: Open) -> None:
+    page = opened(viewport={"width": 360, "height": 800}).go(f"trial={TRIAL}")
+    for part in ("compliance", "voltage_drop_v"):
+        for head in page.locator("#single th", has_text=part).all():
+            box = head.bounding_box()
+            assert box
+            assert box["height"] < 36, part  # one line
+
+
 OUT_OF_SIGHT = """(selector) => [...document.querySelectorAll(selector)].filter((one) => {
   const box = one.getBoundingClientRect();
   return box.width && (box.left < 0 || box.right > innerWidth);
@@ -290,10 +384,14 @@ def test_plots_can_be_read_at_every_width_and_buttons_are_in_sight(
     assert page.evaluate(OUT_OF_SIGHT, ".chart svg") == 0
     assert page.evaluate(OUT_OF_SIGHT, ".bar-tools button, figcaption button") == 0
     assert page.evaluate(SMALLEST) > 0.9
+    assert width > 360 or page.locator("#report .scroll tbody th").evaluate_all(CUT) == []
     # How a trial ended is seen without scrolling sideways.
     assert page.evaluate(OUT_OF_SIGHT, ".virtual .tag") == 0
 
 
+# Names of tasks and agents differ at their ends.
+CUT = """(found) => found.filter((one) => one.offsetWidth && one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.textContent)"""
 IDS = "(found) => found.map((one) => one.id)"
 
 

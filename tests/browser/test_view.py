@@ -15,7 +15,7 @@ import pytest
 
 from pytest_aecbench.ledger.store import Ledger
 from tests.browser.test_hostile_pages import TEXTS, hostile, write_hostile_files
-from tests.browser.test_html_file import COLOURS, WCAG
+from tests.browser.test_html_file import COLOURS, OUT_OF_SIGHT, WCAG
 from tests.costs import at_night
 from tests.ledgers import records
 from tests.viewers import Client, make_project, serving
@@ -132,8 +132,10 @@ def test_every_address_shows_its_page(tab: Opening) -> None:
     assert "aec@1" in text_of(page)
 
 
-def test_the_table_of_experiments_leads_to_a_comparison(tab: Opening) -> None:
-    page = tab().go("/")
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_table_of_experiments_leads_to_a_comparison(tab: Opening, width: int) -> None:
+    page = tab(viewport={"width": width, "height": 800}).go("/")
+    assert page.evaluate(OUT_OF_SIGHT, "input[type=checkbox]") == 0
     assert page.get_by_role("button", name="Compare two").is_disabled()
     page.get_by_label("Compare nightly").check()
     page.get_by_label("Compare week-1").check()

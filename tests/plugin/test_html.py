@@ -66,7 +66,10 @@ def test_nothing_for_pages_is_imported_without_the_option(project: Project) -> N
         import sys
 
         def pytest_unconfigure():
-            names = ("jinja2", "http.server", "pytest_aecbench.reports.html")
+            names = (
+                "jinja2", "http.server", "sqlite3", "pytest_aecbench.reports.html",
+                "pytest_aecbench.view.server",
+            )
             print("found:", [name for name in names if name in sys.modules])
         """
     )

@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 import re
+import subprocess
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,29 +18,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pytest_aecbench.reports.html as html
-from pytest_aecbench.ledger.record import AgentOutcome, Failure, TrialRecord
-from pytest_aecbench.reports.columns import PAIRED, TABLE, cells
+import pytest_aecbench.view as view
+from pytest_aecbench.ledger.checks import CheckSummary
+from pytest_aecbench.ledger.record import AgentOutcome, Cost, Failure, Timing, TrialRecord
+from pytest_aecbench.reports.columns import PAIRED, TABLE, cells, number_text
 from pytest_aecbench.reports.comparison import compare
 from pytest_aecbench.reports.gates import Verdict
 from pytest_aecbench.reports.html.charts import WIDE, ends_of, shape, trend
 from pytest_aecbench.reports.html.columns import packed, why
 from pytest_aecbench.reports.html.details import by_worth
 from pytest_aecbench.reports.html.page import asset, render
+from pytest_aecbench.reports.html.pages import matrix
 from pytest_aecbench.reports.html.pages.errors import folded
 from pytest_aecbench.reports.html.pages.rewards import spread
 from pytest_aecbench.reports.html.source import Evidence, Figures, Source
 from pytest_aecbench.reports.html.svg import element
+from pytest_aecbench.reports.html.tasks import task_pages
 from pytest_aecbench.reports.html.texts import shown, shown_in
-from pytest_aecbench.reports.html.timeline import PHASES, Attempts, Clock, lanes, spans, usage
+from pytest_aecbench.reports.html.timeline import (
+    PHASES,
+    Attempts,
+    Clock,
+    lanes,
+    spans,
+    timeline,
+    usage,
+)
 from pytest_aecbench.reports.leaderboard import leaderboard
 from pytest_aecbench.reports.rankings import board_cells
-from pytest_aecbench.reports.results import TrialResult
+from pytest_aecbench.reports.reliability import reliability
+from pytest_aecbench.reports.results import TrialResult, final_results
+from pytest_aecbench.reports.saturation import saturation
 from tests.ledgers import records
 from tests.tables import tables
 from tests.unit.test_leaderboard import record
-from tests.unit.test_record import failed, scored
+from tests.unit.test_record import STARTED, failed, scored
 
 ASSETS = Path(html.__file__).parent / "assets"
+VIEWER = Path(view.__file__).parent / "assets"
 RECORDS = list(records(90))
 TIMED_OUT = AgentOutcome(status="timed_out")
 
@@ -100,12 +116,41 @@ def test_whatever_the_records_the_figures_are_those_of_the_command(
         for minute, (agent, task, reward, repetition) in enumerate(made)
     ]
     board = leaderboard(found)
-    text = render(Source(found)).text
-    _, *rows = tables(text).found["leaderboard"]
-    for cells_, row in zip(rows, board.rows, strict=True):
+    shown_ = tables(render(Source(found)).text).found
+    for cells_, row in zip(shown_["leaderboard"][1:], board.rows, strict=True):
         expected = board_cells(board, row)
         assert [cells_[0], *cells_[2:]][: len(expected)] == list(expected)
-    assert len(tables(text).found["trials"]) == len(found) + 1
+    groups = [group for row in board.rows for group in row.summary.by_domain.values()]
+    assert ("by-domain" in shown_) is (len({one.task.domain for one in found}) > 1)
+    if "by-domain" in shown_:
+        assert [row[2:] for row in shown_["by-domain"][1:]] == [
+            list(cells(TABLE, group)) for group in groups
+        ]
+    assert [row[2:] for row in shown_.get("pairs", [])[1:]] == [
+        list(cells(PAIRED, pair)) for pair in board.pairs
+    ]
+    assert {row[0]: row[2] for row in shown_["matrix"][1:]} == {
+        **{one.task.task_id: "" for one in found},
+        **{task.task_id: task.verdict for task in saturation(found).tasks},
+    }
+    for cells_, row in zip(shown_["cost"][1:], board.rows, strict=True):
+        mean = row.summary.overall.mean
+        assert cells_[:2] == [row.agent, number_text(mean.mean if mean else None)]
+    curves = {row.agent: reliability(final_of(found, row.agent)) for row in board.rows}
+    for agent, n, _, *values in shown_["reliability"][1:]:
+        of = curves[agent]
+        assert of
+        at, hat = [f"{one:.2f}" for one in of.pass_at], [f"{one:.2f}" for one in of.pass_hat[1:]]
+        assert (n, [one for one in values if one]) == (f"{of.n}", at + hat)
+    errors = sum(row.summary.overall.errors for row in board.rows)
+    counts = [int(cell or 0) for row in shown_.get("errors", [])[1:] for cell in row[1:]]
+    assert sum(counts) == errors
+    assert len(shown_["trials"]) == len(found) + 1
+
+
+def final_of(found: list[TrialRecord], agent: str) -> list[TrialResult]:
+    results = final_results(TrialResult.from_record(one) for one in found)
+    return [result for result in results if result.agent == agent]
 
 
 def test_every_section_has_a_table_and_every_attempt_is_a_row(page: bytes) -> None:
@@ -277,6 +322,15 @@ def test_script_and_style_are_small() -> None:
     assert sum(sizes.values()) <= 60_000
 
 
+@pytest.mark.needs("node")
+@pytest.mark.parametrize(
+    "script", [ASSETS / "app.js", VIEWER / "view.js"], ids=lambda one: one.name
+)
+def test_a_script_has_no_mistakes_of_grammar(script: Path) -> None:
+    done = subprocess.run(["node", "--check", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31mred\x1b[0m\0\ud800=1+1"
 
 
@@ -344,6 +398,93 @@ def test_messages_that_differ_by_digits_and_ids_are_the_same() -> None:
     )
 
 
+LAUNCH = Failure(cause="launch", type="X", message="no room for 12", phase="launch")
+
+
+def test_errors_are_counted_by_cause_agent_phase_backend_and_day() -> None:
+    key = "a" * 64
+    found = [
+        record("a", evaluation=failed(LAUNCH), trial_key=key),
+        record("a", attempt=2, minute=1, trial_key=key),
+        record("a", "civil/b", evaluation=failed(LAUNCH), minute=2),
+        record("b", "civil/b", evaluation=failed(Failure(cause="provider", type="X", message="m"))),
+    ]
+    page = render(Source(found)).text
+    shown_ = tables(page).found
+    # One of the two was made good by a retry, and is no error of its trial.
+    assert shown_["errors"] == [["cause", "a", "b"], ["launch", "1", ""], ["provider", "", "1"]]
+    day = f"{found[0].timing.started_at:%Y-%m-%d}"
+    assert shown_["error-places"][1:] == [
+        ["launch", "launch", "docker", day, "2"],
+        ["provider", "-", "docker", day, "1"],
+    ]
+    assert shown_["error-messages"][1] == ["launch", "no room for …", found[0].trial_id[:8], "2"]
+    assert b"1 error did not matter: a retry was scored." in page
+
+
+def test_the_overview_counts_each_outcome_and_says_for_how_many_the_cost_is_known() -> None:
+    found = [
+        record(reward=1.0, warnings=()),
+        record(task_id="civil/b", reward=0.5, cost=Cost(), warnings=()),
+        record(task_id="civil/c", reward=None, warnings=("w",)),
+    ]
+    text = render(Source(found, not_run=7, problems=["torn.json: is torn"])).text.decode()
+    tiles = re.findall(r'"name">([^<]*)</span> <b>([^<]*)</b> <small>([^<]*)', text)
+    found_ = {name: (value, remark) for name, value, remark in tiles}
+    assert found_["trials"] == ("3", "3 tasks")
+    assert (found_["passed"], found_["failed"]) == (("1", "33%"), ("1", "33%"))
+    assert (found_["errors"], found_["not run"]) == (("1", "not scored"), ("7", ""))
+    assert found_["cost in USD"] == ("1.00", "known for 2 of 3 attempts")
+    assert "Warnings in 1 attempt" in text
+    assert "torn.json: is torn; skipped" in text
+
+
+def test_a_cell_of_the_matrix_says_how_trials_ended_and_very_many_tasks_are_folded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = [
+        record("a", "civil/x", 1.0, repetition=1),
+        record("a", "civil/x", 0.0, repetition=2, minute=1, trial_key="1" * 64),
+        record("a", "water/y", 1.0, minute=2),
+        record("a", "water/y", None, repetition=2, minute=3, trial_key="2" * 64),
+        record("b", "civil/x", None, minute=4),
+    ]
+    text = render(Source(found)).text.decode()
+    shown_ = {row[0]: row[3:] for row in tables(text).found["matrix"]}
+    agents = shown_["task"][2:]
+    assert dict(zip(agents, shown_["civil/x"][2:], strict=True)) == {"a": "0.50±", "b": "!"}
+    assert dict(zip(agents, shown_["water/y"][2:], strict=True)) == {"a": "1.00!", "b": ""}
+    assert ('class="n hatched">!' in text, 'class="n s5">0.50±' in text) == (True, True)
+    monkeypatch.setattr(matrix, "_MAX_TASKS", 1)
+    page = render(Source(found)).text
+    by_domain = tables(page).found
+    assert [row[0] for row in by_domain["matrix-civil"]] == ["task", "civil/x"]
+    assert [row[0] for row in by_domain["matrix-water"]] == ["task", "water/y"]
+    assert b"<details><summary>civil: 1 task</summary>" in page
+
+
+def test_a_task_has_its_parts_by_agent_its_versions_and_its_checks() -> None:
+    def checks(digest: str) -> CheckSummary | None:
+        if digest != "new":
+            return None
+        at = STARTED
+        return CheckSummary(digest, ("schema", "image"), ("oracle",), (), ("nop",), ("local",), at)
+
+    parts = {"slope": 1.0, "width": 0.0}, {"slope": 0.5, "width": 0.0}
+    found = [
+        record("a", digest="old", minute=0),
+        record("a", evaluation=scored(0.5, details=parts[0]), digest="new", minute=1),
+        record("b", evaluation=scored(0.25, details=parts[1]), digest="new", minute=2),
+    ]
+    (task,) = task_pages(Figures(Source(found, checks=checks))).values()
+    facts = dict(task["facts"])
+    assert facts["versions"] == "old (1); new (2)"
+    assert facts["checks"] == "failed: oracle; 2 checks passed; 1 not possible"
+    assert [one["agent"] for one in task["agents"]] == ["a", "b"]
+    # Those that are missed most come first.
+    assert task["parts"] == [["width", "0.00", "0.00"], ["slope", "1.00", "0.50"]]
+
+
 def test_exact_zeros_and_ones_are_apart_from_the_bins() -> None:
     bins, zeros, ones = spread([0, 0, 1, 0.01, 0.5, 0.999])
     assert (zeros, ones) == (2, 1)
@@ -382,6 +523,22 @@ def test_names_that_differ_at_their_ends_stay_different() -> None:
 
 def test_lanes_hold_one_attempt_at_a_time() -> None:
     assert lanes([(0, 10), (1, 5), (5, 9), (9, 12), (10, 11)]) == [0, 1, 1, 1, 0]
+
+
+def test_very_many_attempts_are_drawn_as_columns_of_the_phase_that_took_most() -> None:
+    few, many = (Attempts([one.timing for one in records(n)]) for n in (500, 501))
+    bars = [timeline(WIDE, "lanes", one).count("z") for one in (few, many)]
+    assert (few.is_binned, many.is_binned) == (False, True)
+    assert bars[0] == sum(map(len, few.bars.values()))
+    assert bars[1] < bars[0]
+    # No more than the columns of each lane, however many attempts there are.
+    short = [replace_times(one, seconds=2) for one in records(501)]
+    assert timeline(WIDE, "lanes", Attempts(short)).count("z") <= 1200 * Attempts(short).lanes
+
+
+def replace_times(one: TrialRecord, *, seconds: float) -> Timing:
+    ended = one.timing.started_at + timedelta(seconds=seconds)
+    return one.timing.model_copy(update={"finished_at": ended})
 
 
 def test_attempts_at_once_are_stacked_by_phase() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_aecbench.ledger import index_file
+from pytest_aecbench.ledger import index_file, indexing
 from pytest_aecbench.ledger.entry import EntryCost, pack
 from pytest_aecbench.ledger.identity import agent_key
 from pytest_aecbench.ledger.index import open_index
@@ -332,6 +332,26 @@ def test_changes_are_told_since_a_mark(ledger: Ledger) -> None:
         assert not index.changes(news.mark).entries
         assert len(index.changes("of-another-index.7").entries) == 2
         assert index.changes("nonsense").is_all
+
+
+def test_reading_stops_where_it_may_not_go_on_and_goes_on_from_there(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "_BATCH", 2)
+    for experiment, number in (("exp-1", 3), ("exp-2", 2)):
+        for _ in range(number):
+            made(ledger, experiment_id=experiment)
+    os.utime(ledger.root / "exp-1", (0, 0))
+    with open_index(ledger.root) as index:
+        found = []
+        while not index.catch_up(lambda: False):
+            listed = index.experiments(known=True)
+            found.append({one.name: sum(one.outcomes.values()) for one in listed})
+        assert found == [{"exp-2": 2}, {"exp-1": 2, "exp-2": 2}, {"exp-1": 3, "exp-2": 2}]
+        made(ledger)
+        made(ledger, experiment_id="exp-2")
+        assert (index.catch_up(), index.catch_up()) == (False, True)
+        assert len(index.load().entries) == 7
 
 
 def test_experiments_are_listed_with_what_became_of_them(ledger: Ledger) -> None:

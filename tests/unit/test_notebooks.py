@@ -21,6 +21,7 @@ from pytest_aecbench.reports.columns import EXPORTED
 from pytest_aecbench.reports.leaderboard import leaderboard
 from pytest_aecbench.reports.rankings import board_cells
 from pytest_aecbench.reports.records import Records
+from tests.ledgers import records as made_up
 from tests.unit.test_leaderboard import record
 from tests.unit.test_record import STARTED, scored
 
@@ -186,6 +187,21 @@ def _same_values(found: list[dict[str, Any]]) -> None:
     known = [{k: v for k, v in row.items() if v is not None} for row in found]
     expected = pytest_aecbench.records().to_dicts()
     assert known == [{k: v for k, v in row.items() if v is not None} for row in expected]
+
+
+@pytest.mark.needs("pandas", "arrow")
+def test_tables_of_many_records_have_the_values_of_each(ledger: Ledger) -> None:
+    for one in made_up(90, experiment="many"):
+        ledger.append(one)
+    found = pytest_aecbench.records()
+    table, frame = found.to_arrow(), found.to_pandas()
+    assert "entries" not in vars(found.sheet)  # what tables are made without
+    _same_values(table.to_pylist())
+    _same_values(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+    some = found.final()[10:60]
+    assert some.to_arrow().to_pylist() == [
+        {**dict.fromkeys(some.to_arrow().column_names), **row} for row in some.to_dicts()
+    ]
 
 
 @pytest.mark.needs("arrow")

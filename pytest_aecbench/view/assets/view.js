@@ -98,12 +98,13 @@
         compare.disabled = chosen.length !== 2;
       };
       const rows = found.experiments.map((one) => [
-        el("a", { href: `/e/${at(one.name)}` }, one.name), when(one.started), few(one.agents),
+        el("a", { href: `/e/${at(one.name)}` }, one.name),
+        el("input", { type: "checkbox", "aria-label": `Compare ${one.name}`, checked: chosen.includes(one.name), on: { change: choose(one.name) } }),
+        when(one.started), few(one.agents),
         one.running ? `${one.running} under way` : "", String(Object.values(one.outcomes).reduce((sum, count) => sum + count, 0)),
-        ...["passed", "failed", "error"].map((name) => String(one.outcomes[name] || "")),
-        el("input", { type: "checkbox", "aria-label": `Compare ${one.name}`, checked: chosen.includes(one.name), on: { change: choose(one.name) } })]);
-      const head = ["experiment", "started (UTC)", "agents", "now", "attempts", "passed", "failed", "errors", "compare"];
-      host.replaceChildren(found.experiments.length ? app.simpleTable("Experiments, the latest first", head, rows, 4)
+        ...["passed", "failed", "error"].map((name) => String(one.outcomes[name] || ""))]);
+      const head = ["experiment", "compare", "started (UTC)", "agents", "now", "attempts", "passed", "failed", "errors"];
+      host.replaceChildren(found.experiments.length ? app.simpleTable("Experiments, the latest first", head, rows, 5)
         : el("p", { class: "note" }, found.reading ? "Reading the ledger." : `No records in ${found.ledger} yet; a run of pytest with tasks makes some.`),
         found.reading && found.experiments.length ? el("p", { class: "note" }, "More of the ledger is being read.") : "");
       app.addTools(host);

@@ -12,7 +12,7 @@
   let COLUMNS = ALL_COLUMNS;
   const CHOICES = ["agent", "outcome", "domain", "difficulty", "status", "backend", "cause", "experiment"];
   const PHASES = ["wait", "build", "launch", "agent", "collect", "verify"];
-  const FOLD_LINES = 40, FOLD_CHARS = 6000, TURNS = 50, MIN_ID = 4, OVERSCAN = 16;
+  const FOLD_LINES = 40, FOLD_CHARS = 6000, TURNS = 50, MIN_ID = 4, STEP = 4, SHORT = 16;
   const $ = (id) => document.getElementById(id), every = (selector) => document.querySelectorAll(selector);
   const html = document.documentElement;
   const BLOCK = 8;
@@ -98,28 +98,21 @@
     const lower = pattern.toLowerCase();
     return (text) => text.toLowerCase().includes(lower);
   }
-  function select(wanted) {
+  /** Return the rows that are asked for, in the order of the data. */
+  function chosen(wanted) {
     let found = rows;
-    if (!data.n) return found;
+    const keep = (name, isGood) => { const column = byName(name); found = found.filter((row) => isGood(column[row])); };
     for (const name of CHOICES) {
       if (!wanted[name]) continue;
-      if (name === "outcome" && wanted[name] === "different") {
-        found = found.filter((row) => byName("different")[row]);
-        continue;
-      }
+      if (name === "outcome" && wanted[name] === "different") { keep("different", Boolean); continue; }
       const index = data.names[name].indexOf(wanted[name]);
-      const column = byName(name);
-      found = found.filter((row) => column[row] === index);
+      keep(name, (one) => one === index);
     }
-    if (wanted.task) {
-      const matches = matcher(wanted.task);
-      const good = data.names.task.map(matches);
-      const column = byName("task");
-      found = found.filter((row) => good[column[row]]);
-    }
-    if (wanted.final) found = found.filter((row) => byName("final")[row]);
-    return ordered(found, wanted.sort || "task");
+    if (wanted.task) { const good = data.names.task.map(matcher(wanted.task)); keep("task", (one) => good[one]); }
+    if (wanted.final) keep("final", Boolean);
+    return found;
   }
+  const select = (wanted) => data.n ? ordered(chosen(wanted), wanted.sort || "task") : [];
   function ordered(found, sort) {
     const down = sort.startsWith("-"), name = down ? sort.slice(1) : sort;
     const known = COLUMNS.find(([key]) => key === name);
@@ -157,7 +150,8 @@
   function tag(outcome) { return el("span", { class: `tag ${outcome}` }, outcome); }
   class Trials {
     constructor(host) {
-      this.body = el("tbody");
+      this.above = this.pad(); this.below = this.pad(); this.lines = [];
+      this.body = el("tbody", {}, this.above, this.below);
       this.heads = el("tr", { "aria-rowindex": 1 });
       for (const [name, width, kind, label] of COLUMNS) {
         this.heads.append(el("th", { scope: "col", class: `${width} ${kind === "number" ? "n" : ""}`, "data-key": name },
@@ -207,52 +201,67 @@
       const sort = wanted.sort || "task";
       for (const head of this.heads.children) {
         const key = head.dataset.key;
-        if (sort === key || sort === `-${key}`) head.setAttribute("aria-sort", sort === key ? "ascending" : "descending");
-        else head.removeAttribute("aria-sort");
+        head.ariaSort = sort === key ? "ascending" : sort === `-${key}` ? "descending" : null;
       }
       const total = data.n, text = shownRows.length === total ? `${number(total)} attempts` : `${number(shownRows.length)} of ${number(total)} attempts`;
       this.count.replaceChildren(text, csvButton("trials", () => [COLUMNS.map(([, , , label], i) => label || COLUMNS[i][0]),
         ...shownRows.map((row) => COLUMNS.map(([name]) => { const found = value(row, name); return found === null ? "" : String(found); }))]));
       say(text);
-      this.table.setAttribute("aria-rowcount", shownRows.length + 1);
-      this.scroller.classList.toggle("short", shownRows.length <= OVERSCAN);
+      this.table.ariaRowCount = shownRows.length + 1;
+      this.scroller.classList.toggle("short", shownRows.length <= SHORT);
       this.scroller.scrollTop = 0;
+      this.drawn = "";
       this.draw();
     }
+    /** Draw the rows in sight. Lines are filled again and not made anew, and at whole steps only. */
     draw() {
-      if (!this.height) this.measure();
-      const view = this.scroller.clientHeight || 600, height = this.height || 32;
-      const first = Math.max(0, Math.floor(this.scroller.scrollTop / height) - OVERSCAN / 2);
-      const last = Math.min(shownRows.length, first + Math.ceil(view / height) + OVERSCAN);
-      const pad = (count) => { const cell = el("td", { colspan: COLUMNS.length }); cell.style.height = `${count * height}px`; return el("tr", { class: "pad", "aria-hidden": "true" }, cell); };
-      const drawn = document.createDocumentFragment();
-      drawn.append(pad(first));
-      for (let i = first; i < last; i++) drawn.append(this.row(shownRows[i], i));
-      drawn.append(pad(shownRows.length - last));
-      const focused = this.body.contains(document.activeElement) ? document.activeElement.dataset.row : null;
-      this.body.replaceChildren(drawn);
-      if (focused) { const link = this.body.querySelector(`a[data-row="${focused}"]`); if (link) link.focus({ preventScroll: true }); }
+      const height = this.height || 32, seen = Math.ceil((this.scroller.clientHeight || 600) / height);
+      const top = Math.min(this.scroller.scrollTop / height, shownRows.length - seen), first = Math.max(0, (Math.floor(top / STEP) - 1) * STEP);
+      const last = Math.min(shownRows.length, first + Math.max(SHORT, seen + 3 * STEP)), drawn = `${first} ${last} ${height}`;
+      if (drawn === this.drawn) return;
+      this.drawn = drawn;
+      const active = document.activeElement, held = this.body.contains(active) ? active.dataset.row : null, base = filters();
+      while (this.lines.length > last - first) this.lines.pop().remove();
+      while (this.lines.length < last - first) { this.lines.push(this.line()); this.below.before(this.lines.at(-1)); }
+      this.lines.forEach((line, at) => this.fill(line, shownRows[first + at], first + at, base));
+      this.above.firstChild.style.height = `${first * height}px`;
+      this.below.firstChild.style.height = `${(shownRows.length - last) * height}px`;
+      if (held !== null && active.dataset.row !== held) {
+        const link = this.body.querySelector(`a[data-row="${held}"]`);
+        if (link) link.focus({ preventScroll: true }); else active.blur();
+      }
+      if (!this.height && this.lines.length) { this.height = this.lines[0].getBoundingClientRect().height; this.draw(); }
     }
-    measure() {
-      if (!shownRows.length || !this.scroller.clientHeight) return;
-      const probe = this.row(shownRows[0], 0);
-      this.body.replaceChildren(probe);
-      this.height = probe.getBoundingClientRect().height;
+    pad() { return el("tr", { class: "pad", "aria-hidden": "true" }, el("td", { colspan: COLUMNS.length })); }
+    /** Make a row without contents. */
+    line() {
+      return el("tr", {}, COLUMNS.map(([name, , kind]) => {
+        if (name === "task") return el("th", { scope: "row" }, el("a", {}, new Text()), el("small", { class: "under" }, new Text()));
+        return el("td", { class: kind === "number" ? "n" : null }, name === "outcome" ? el("span", {}, new Text()) : new Text());
+      }));
     }
-    row(row, index) {
-      const cells = COLUMNS.map(([name, , kind]) => {
-        const text = shownValue(row, name);
-        if (name === "task") return el("th", { scope: "row", title: text }, el("a", { href: fragment({ trial: idOf(row) }, filters()), "data-row": row }, text), el("small", { class: "under" }, `${value(row, "agent")}, rep. ${value(row, "repetition")}`));
-        if (name === "outcome") return el("td", {}, tag(text));
-        return el("td", { class: kind === "number" ? "n" : null, title: name === "why" || name === "agent" ? text : null }, text);
+    fill(line, row, index, base) {
+      line.ariaRowIndex = index + 2;
+      COLUMNS.forEach(([name], at) => {
+        const cell = line.cells[at], text = shownValue(row, name), inner = cell.firstChild;
+        if (name === "task") {
+          inner.href = fragment({ trial: idOf(row) }, base);
+          inner.dataset.row = row;
+          cell.lastChild.firstChild.data = `${value(row, "agent")}, rep. ${value(row, "repetition")}`;
+        }
+        if (name === "outcome") inner.className = `tag ${text}`;
+        const words = inner.firstChild || inner;
+        if (words.data === text) return;
+        words.data = text;
+        if (name === "task" || name === "agent" || name === "why") cell.title = text;
       });
-      return el("tr", { "aria-rowindex": index + 2 }, cells);
     }
   }
+  const headText = (cell) => cell.dataset.label || cell.textContent;
   /** Make links of the matrix: a task leads to its page, a number to its trials. */
   function linkMatrix() {
     for (const one of every("table.matrix")) {
-      const agents = [...one.tHead.rows[0].cells].map((head) => head.dataset.label || head.textContent);
+      const agents = [...one.tHead.rows[0].cells].map(headText);
       const link = (cell, changes) => { const text = cell.textContent; if (text) cell.replaceChildren(el("a", { href: fragment(changes, {}) }, text)); };
       for (const row of one.tBodies[0].rows) {
         const task = row.cells[0].textContent;
@@ -261,25 +270,16 @@
       }
     }
   }
-  function narrowMatrix(wanted) {
-    const matches = wanted.task ? matcher(wanted.task) : () => true;
-    const good = new Set();
-    const tasks = byName("task");
-    for (const row of rows) {
-      if (wanted.domain && value(row, "domain") !== wanted.domain) continue;
-      if (wanted.difficulty && value(row, "difficulty") !== wanted.difficulty) continue;
-      if (wanted.outcome === "different" && !byName("different")[row]) continue;
-      good.add(tasks[row]);
-    }
-    const names = new Set([...good].map((index) => data.names.task[index]).filter(matches));
-    const everything = names.size === data.names.task.length && !wanted.agent;
+  function narrowMatrix({ agent, task, domain, difficulty, outcome }) {
+    const found = chosen({ task, domain, difficulty, outcome: outcome === "different" && outcome });
+    const names = new Set(found.map((row) => value(row, "task"))), isAll = names.size === data.names.task.length;
     for (const one of every("table.matrix")) {
-      const heads = [...one.tHead.rows[0].cells];
-      heads.forEach((head, at) => { head.hidden = at > 4 && Boolean(wanted.agent) && head.dataset.label !== wanted.agent; });
-      for (const row of one.tBodies[0].rows) {
-        row.hidden = !everything && !names.has(row.cells[0].textContent);
-        for (let at = 5; at < row.cells.length; at++) row.cells[at].hidden = heads[at].hidden;
-      }
+      const [head, ...lines] = one.rows;
+      for (const line of lines) line.hidden = !isAll && !names.has(line.cells[0].textContent);
+      [...head.cells].forEach((cell, at) => {
+        const hidden = at > 4 && Boolean(agent) && headText(cell) !== agent;
+        if (cell.hidden !== hidden) for (const line of one.rows) line.cells[at].hidden = hidden;
+      });
     }
   }
 
@@ -379,7 +379,7 @@
     if (bar) panel.append(...titled("Phases", ...bar));
     if (!detail) {
       const why = data.include === "figures" ? "This report has figures only." : "The details of this trial are not in this file, to keep it small.";
-      panel.append(warned(why, " ", el("code", {}, `aec-bench ledger show ${id.slice(0, 8)}`), " shows them."));
+      panel.append(warned(why, " ", el("code", {}, `aec-bench view ${id.slice(0, 8)}`), " shows them."));
     } else await fill(panel, row, detail, wanted, isFirst);
     panel.append(others(row));
     return panel;
@@ -434,6 +434,7 @@
     }
     return turns;
   }
+  const ROLES = [["reasoning", ".reasoning"], ["tool calls", ".e-tool_call"], ["results", ".e-tool_result"], ["system", ".e-system"]];
   const hasFailed = (entry) => Boolean(entry.failed) || (entry.role === "tool_result" && Boolean(entry.exit));
   function trajectory(row, entries, target, isFirst) {
     const host = el("div"), list = el("div"), hidden = new Set();
@@ -445,11 +446,11 @@
       more.textContent = `Show ${Math.min(TURNS, turns.length - drawn)} more of ${number(turns.length)} turns`;
     };
     const switches = el("div", { class: "switches", role: "group", "aria-label": "Shown parts" });
-    for (const [name, roles] of [["reasoning", ".reasoning"], ["tool calls", ".e-tool_call"], ["results", ".e-tool_result"], ["system", ".e-system"]]) {
+    for (const [name, roles] of ROLES) {
       const box = el("input", { type: "checkbox", checked: true, on: { change: () => { box.checked ? hidden.delete(roles) : hidden.add(roles); apply(); } } });
       switches.append(el("label", {}, box, ` ${name}`));
     }
-    const apply = () => { for (const roles of [".reasoning", ".e-tool_call", ".e-tool_result", ".e-system"]) for (const one of list.querySelectorAll(roles)) one.hidden = hidden.has(roles); };
+    const apply = () => { for (const [, roles] of ROLES) for (const one of list.querySelectorAll(roles)) one.hidden = hidden.has(roles); };
     const bad = turns.find((one) => one.entries.some(hasFailed));
     if (bad && isFirst) switches.append(el("a", { href: fragment({ turn: bad.turn }) }, `first failed command: turn ${bad.turn}`));
     switches.append(el("span", { class: "meta" }, `turns: ${number(turns.filter((one) => one.turn).length)}`));
@@ -607,7 +608,7 @@
     for (const one of root.querySelectorAll("table")) {
       if (one.dataset.name === "trials" || one.caption.querySelector("button")) continue;
       const name = one.dataset.name || one.caption.textContent;
-      (one.caption.firstElementChild || one.caption).append(el("span", { class: "bar-tools" }, csvButton(name, () => [...one.rows].filter((line) => !line.hidden).map((line) => [...line.cells].filter((cell) => !cell.hidden).map((cell) => cell.dataset.label || cell.textContent)))));
+      (one.caption.firstElementChild || one.caption).append(el("span", { class: "bar-tools" }, csvButton(name, () => [...one.rows].filter((line) => !line.hidden).map((line) => [...line.cells].filter((cell) => !cell.hidden).map(headText)))));
       if (one.tBodies[0].rows.length > 2) makeSortable(one);
     }
     for (const one of root.querySelectorAll("figure.chart:not(:has(button))")) {
@@ -619,9 +620,9 @@
       const text = head.textContent;
       head.dataset.label = text;
       head.replaceChildren(button(text, () => {
-        const down = head.getAttribute("aria-sort") === "ascending";
-        for (const other of one.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const down = head.ariaSort === "ascending";
+        for (const other of one.tHead.rows[0].cells) other.ariaSort = null;
+        head.ariaSort = down ? "descending" : "ascending";
         const body = one.tBodies[0], sign = down ? -1 : 1;
         const keyed = [...body.rows].map((line) => { const shown = line.cells[at] ? line.cells[at].textContent : ""; const found = Number.parseFloat(shown.replaceAll(",", "")); return [Number.isNaN(found) ? null : found, shown, line]; });
         const numeric = keyed.some(([found]) => found !== null) && head.classList.contains("n");

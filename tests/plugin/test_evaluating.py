@@ -13,6 +13,8 @@ import pytest
 from tests.plugin.conftest import with_workers_too
 from tests.project import HALF, VERIFY, Project
 
+pytestmark = pytest.mark.slow  # about records, not versions
+
 LENIENT = VERIFY.replace("0.65 * current + 0.35 * power", "max(current, power)")
 
 
@@ -222,8 +224,6 @@ ONE = "echo 1 > /logs/verifier/reward.txt"
 
 OUTAGE = """
 from pytest_aecbench import ProviderError
-
-pytestmark = pytest.mark.slow  # about records, not versions
 
 class Unlucky:
     def run(self, task, sandbox, limits):

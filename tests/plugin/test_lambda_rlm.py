@@ -15,13 +15,13 @@ from pytest_aecbench.tasks.task import Task
 from tests.project import Project
 from tests.tasks import write_least
 
+pytestmark = pytest.mark.slow  # about an agent, not versions
+
 BY_DAY = ("lanes",)
 PAGE = Path(__file__).parents[2] / "docs/lambda-rlm.md"
 AGENT = "--aec-agent=a=lambda-rlm:scripted:culvert.json"
 VERIFY = """
 import pathlib
-
-pytestmark = pytest.mark.slow  # about an agent, not versions
 out = pathlib.Path("/workspace/output.md")
 text = out.read_text() if out.exists() else ""
 pathlib.Path("/logs/verifier/reward.txt").write_text(str(int("3 mm" in text and "Warrel" in text)))

@@ -16,13 +16,13 @@ from pytest_aecbench.tasks.task import Task
 from tests.project import Project
 from tests.tasks import write_least
 
+pytestmark = pytest.mark.slow  # about an agent, not versions
+
 BY_DAY = ("lanes",)
 PAGE = Path(__file__).parents[2] / "docs/rlm.md"
 AGENT = "--aec-agent=a=rlm:scripted:culvert.json"
 VERIFY = """
 import json, pathlib
-
-pytestmark = pytest.mark.slow  # about an agent, not versions
 out = pathlib.Path("/workspace/output.json")
 found = json.loads(out.read_text()) if out.exists() else {}
 pathlib.Path("/logs/verifier/reward.txt").write_text(str(int(found == {"crack": "3 mm"})))

@@ -39,6 +39,7 @@ def assert_sound(directory: Path, tasks: int, checks: Iterable[str]) -> None:
     assert len(found.records) == tasks * len(asked)
 
 
+@pytest.mark.nightly
 def test_tasks_with_hidden_values_are_sound(tmp_path: Path) -> None:
     for name in SOME:
         hidden = [cell for cell in cells(SHIPPED[name]) if cell.visibility == "partial"]

@@ -460,6 +460,7 @@ def test_unreadable_outputs_earn_nothing_and_never_crash(solved: Solved) -> None
         assert graded.problem, flaw
 
 
+@some_by_day
 def test_values_of_the_wrong_kind_earn_nothing_and_never_crash(solved: Solved) -> None:
     answer = solved.answer
     wrong = {
@@ -501,6 +502,7 @@ def test_output_that_is_no_plain_file_earns_nothing(solved: Solved) -> None:
         assert "not a regular file" in str(graded.problem), kind
 
 
+@some_by_day
 def test_modules_in_the_workspace_cannot_stand_in_for_the_verifiers(solved: Solved) -> None:
     workspace = solved.sandbox.root / "workspace"
     names = [workspace / f"{name}.py" for name in ("aec_verify", "json", "math", "pathlib")]
@@ -512,6 +514,7 @@ def test_modules_in_the_workspace_cannot_stand_in_for_the_verifiers(solved: Solv
     assert graded.reward["reward"] == 1.0
 
 
+@some_by_day
 def test_verifier_writes_only_logs(task: Path, tmp_path: Path) -> None:
     sandbox = Sandbox.of(task, tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
@@ -524,6 +527,7 @@ def test_verifier_writes_only_logs(task: Path, tmp_path: Path) -> None:
     assert after == before
 
 
+@some_by_day
 def test_a_broken_verifier_leaves_no_reward(task: Path, tmp_path: Path) -> None:
     sandbox = Sandbox.of(task, tmp_path)
     sandbox.solve()

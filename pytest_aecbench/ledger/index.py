@@ -13,7 +13,7 @@ import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from itertools import chain
+from itertools import chain, islice
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.ledger.entry import Entry
+    from pytest_aecbench.ledger.sheet import Row
 
 __all__ = ["Changes", "Experiment", "Index", "Indexed", "open_index"]
 
 RECENT_EXPERIMENTS = 10
-_COLUMNS = "started, problem, own, experiment, name, details, task, agent, shared"
+# So many rows are parsed at once.
+_BATCH = 5000
+_COLUMNS = "problem, own, experiment, name, details, task, agent, shared"
 _SELECT = f"SELECT {_COLUMNS}, NULL FROM records"  # noqa: S608  (only names)
 _SELECT_WHOLE = f"SELECT {_COLUMNS}, data FROM records LEFT JOIN more USING (experiment, name)"  # noqa: S608
 
@@ -107,10 +110,11 @@ class Index:
             unkept = refresh(connection, self._ledger, chosen)
             query = f"{_SELECT} WHERE experiment = ? AND NOT gone ORDER BY name"
             rows = chain.from_iterable(connection.execute(query, (name,)) for name in chosen)
-            # Before they are parsed, so that values that are read together lie together.
-            found = self._found(connection, sorted(rows, key=lambda row: row[0] or 0.0))
+            found = self._found(connection, rows)
+            started = found.sheet.column("started")
+            oldest_first = sorted(range(len(started)), key=started.__getitem__)
             problems = sorted([*unkept, *found.problems], key=lambda problem: problem.path)
-            return Indexed(found.sheet, problems)
+            return Indexed(found.sheet.take(oldest_first), problems)
 
         with no_garbage_collection():
             return self._answer(load)
@@ -246,32 +250,28 @@ class Index:
 
     def _found(self, connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> Indexed:
         """Return rows that hold a record as a sheet, and the others as problems."""
-        good: list[tuple[Any, ...]] = []
-        bad: list[tuple[Any, ...]] = []
-        for row in rows:
-            (bad if row[2] is None else good).append(row)
-        problems = [
-            LedgerProblem(self._ledger.root / experiment / name, problem)
-            for _, problem, _, experiment, name, *_ in bad
-        ]
-        if not good:
-            return Indexed(Sheet([], Parts({})), problems)
-        _, _, owns, experiments, names, details, *numbers, mores = zip(*good, strict=True)
-        made = zip(
-            experiments,
-            (name.removesuffix(".json") for name in names),
-            _parsed(owns),
-            details,
-            *numbers,
-            _parsed(more or "null" for more in mores),
-            strict=True,
-        )
+        found: list[Row] = []
+        problems: list[LedgerProblem] = []
+        wanted: set[int] = set()
+        waiting = iter(rows)
+        # The text of all rows takes as much memory as what is made of it.
+        while batch := list(islice(waiting, _BATCH)):
+            good = [row for row in batch if row[1] is not None]
+            problems += [
+                LedgerProblem(self._ledger.root / experiment / name, problem)
+                for problem, own, experiment, name, *_ in batch
+                if own is None
+            ]
+            if good:
+                _, owns, experiments, names, details, *numbers, mores = zip(*good, strict=True)
+                ids = (name.removesuffix(".json") for name in names)
+                more = _parsed(text or "null" for text in mores)
+                made = experiments, ids, _parsed(owns), details, *numbers, more
+                found += zip(*made, strict=True)
+                wanted.update(*numbers)
         text_of = "SELECT data FROM parts WHERE id = ?"
-        texts = {
-            number: connection.execute(text_of, (number,)).fetchone()[0]
-            for number in set(chain.from_iterable(numbers))
-        }
-        return Indexed(Sheet(list(made), Parts(texts)), problems)
+        texts = {number: connection.execute(text_of, (number,)).fetchone()[0] for number in wanted}
+        return Indexed(Sheet(found, Parts(texts)), problems)
 
 
 def _parsed(texts: Iterable[str]) -> list[Any]:

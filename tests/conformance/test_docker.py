@@ -315,6 +315,21 @@ def test_commands_at_once_are_told_apart_at_a_deadline(launch_task: LaunchTask) 
         assert other.result().stdout == "lived\n"
 
 
+def test_a_process_that_is_slow_to_die_at_its_deadline_costs_no_other_its_life(
+    launch_task: LaunchTask,
+) -> None:
+    # It has to give back memory, which takes as long as a busy processor does.
+    slow = "python3 -c 'import time; held = b\"x\" * 2**31; open(\"one\", \"w\"); time.sleep(1000)'"
+    sandbox = launch_task()
+    with ThreadPoolExecutor(2) as threads:
+        ended = threads.submit(sandbox.run, slow, timeout_sec=10)
+        sandbox.output("until [ -e one ]; do sleep 0.1; done")
+        other = threads.submit(sandbox.run, "until [ -e go ]; do sleep 0.1; done; echo lived")
+        assert ended.result().timed_out
+        sandbox.output("touch go")
+        assert other.result().stdout == "lived\n"
+
+
 def test_commands_that_start_at_a_deadline_of_another_live_on(launch_task: LaunchTask) -> None:
     sandbox = launch_task()
     with ThreadPoolExecutor(3) as threads:

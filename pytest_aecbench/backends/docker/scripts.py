@@ -80,6 +80,9 @@ printf '%s ended %s\n' "$nonce" "$code" >&3
 # Kills the processes that started no earlier than a request ($1), except those with the mark of
 # another request that is still running ($2...). This script and the next wait for a line of input,
 # because a client may lose output from before it listens, and end their output with "done".
+#
+# A killed process is there until it has had its turn on the processor and given its memory back,
+# so rounds that find only such ones pause. New ones are met without a pause: they may be many.
 KILL_NEWER = r"""
 read -r
 exec 2>/dev/null
@@ -93,8 +96,9 @@ spared() {
   # A process that is starting a program has no environment for a moment.
   [[ ! $any ]] && ((round < 10)) && left=1
 }
-for ((round = 0; round < 100; round++)); do
-  left=
+killed=()
+for ((round = 0; SECONDS < 6; round++)); do
+  left= new=
   for path in /proc/[0-9]*; do
     pid=${path#/proc/} stat=
     ((pid == 1 || pid == $$)) && continue
@@ -105,8 +109,11 @@ for ((round = 0; round < 100; round++)); do
     (($# == 0)) || ! spared "$@" || continue
     kill -KILL "$pid"
     left=1
+    [[ ${killed[pid]} = "${fields[19]}" ]] || new=1
+    killed[pid]=${fields[19]}
   done
   [[ $left ]] || { echo done; exit; }
+  [[ $new ]] || read -rt 0.02
 done
 """
 

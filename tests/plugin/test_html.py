@@ -67,8 +67,8 @@ def test_nothing_for_pages_is_imported_without_the_option(project: Project) -> N
 
         def pytest_unconfigure():
             names = (
-                "jinja2", "http.server", "sqlite3", "pytest_aecbench.reports.html",
-                "pytest_aecbench.view.server",
+                "jinja2", "http.server", "pytest_aecbench.ledger.index",
+                "pytest_aecbench.reports.html", "pytest_aecbench.view.server",
             )
             print("found:", [name for name in names if name in sys.modules])
         """

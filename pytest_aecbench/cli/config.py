@@ -11,7 +11,7 @@ import typer
 
 from pytest_aecbench.cli.console import AsJson, print_json
 from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.settings.schema import NAMES, json_schema
+from pytest_aecbench.settings.layers import DOCUMENTS
 from pytest_aecbench.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _print(values: Mapping[str, object], as_json: bool) -> None:
 
 
 def print_schema(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}.")],
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(DOCUMENTS)}.")],
     as_json: Annotated[
         bool, typer.Option("--json", help="Accepted by every command; a schema is JSON anyway.")
     ] = False,
@@ -156,6 +156,8 @@ def print_schema(
 
     Example: aec-bench schema experiment > experiment.schema.json
     """
-    if name not in NAMES:
-        raise SettingsError(f"schema: {name!r} is not known; {did_you_mean(name, NAMES)}")
+    from pytest_aecbench.settings.schema import json_schema  # slow to import
+
+    if name not in DOCUMENTS:
+        raise SettingsError(f"schema: {name!r} is not known; {did_you_mean(name, DOCUMENTS)}")
     print_json(json_schema(name))

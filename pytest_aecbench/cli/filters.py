@@ -60,7 +60,7 @@ class Filters:
 
     def entries(self, where: str = "--experiment") -> list[Entry]:
         """Return the figures of the selected records; for the rest as ``found``."""
-        entries = self.found(where).sheet.drain()
+        entries = self.found(where).entries
         gc.freeze()
         return entries
 

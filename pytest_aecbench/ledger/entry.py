@@ -8,7 +8,7 @@ times that only pages show are kept apart, and an entry has them only if they we
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from copy import copy
 from datetime import datetime, timedelta, timezone
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -16,14 +16,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from pytest_aecbench.text import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_aecbench.ledger.record import TrialRecord
 
-__all__ = ["OWN", "Entry", "Packed", "Parts", "Recorded", "RecordedT", "pack"]
+__all__ = [
+    "Entry",
+    "Own",
+    "Packed",
+    "Parts",
+    "Recorded",
+    "RecordedT",
+    "more_of",
+    "pack",
+    "parsed",
+]
 
 Recorded: TypeAlias = "TrialRecord | Entry"
 RecordedT = TypeVar("RecordedT", bound="TrialRecord | Entry")
+_Value = TypeVar("_Value")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -164,49 +175,198 @@ class EntryTiming(NamedTuple):
         return max(0.0, (self.finished - self.started) / 10**6 - (self.wait or 0.0))
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The figures of one record."""
+class Own(NamedTuple):
+    """The values that an entry has for itself, in the order in which they are stored."""
 
-    experiment_id: str
-    trial_id: str
     trial_key: str
-    run_id: str
-    task: EntryTask
-    dataset: EntryDataset | None
-    agent: EntryAgent
     repetition: int
     attempt: int
-    evaluates: EntryEvaluated | None
+    reward: float | None
+    started: int
+    finished: int
+    wait: float | None
+    turns: int | None
+    evaluates: Sequence[str] | None
+    tokens_in: int | None
+    tokens_out: int | None
+    tokens_cache_read: int | None
+    tokens_cache_write: int | None
+    tokens_reasoning: int | None
+    calls: int | None
+    cached_calls: int | None
+    usd: float | None
+    price_source: str | None
+
+
+class Shared(NamedTuple):
+    """The values that the entries of a run mostly share, besides their task and agent."""
+
+    run_id: str
+    dataset: EntryDataset | None
     environment: EntryEnvironment
-    evaluation: EntryEvaluation
-    agent_result: EntryOutcome | None
+    threshold: float
+    validity: str
+    error: EntryFailure | None
+    status: str | None
+    returncode: int | None
+    end: str | None
     outputs: EntryOutputs
-    timing: EntryTiming
-    cost: EntryCost
     completeness: str
-    warnings: tuple[str, ...] = ()
-    harness_version: str = ""
+
+
+class More(NamedTuple):
+    """The values of an entry that only pages show."""
+
+    message: str
+    phase: str | None
+    image: str | None
+    warnings: Sequence[str]
+    harness_version: str
+    phases: Sequence[Any]
+
+
+class Entry:
+    """The figures of one record: its stored values, of which its attributes are made when asked.
+
+    A hundred thousand of them take little room so. ``own`` and the other values that a record does
+    not have are for tables.
+    """
+
+    __slots__ = (
+        *("agent", "details_json", "experiment_id", "more", "own", "shared", "task", "trial_id"),
+    )
+
+    def __init__(
+        self,
+        experiment_id: str,
+        trial_id: str,
+        own: Own,
+        details_json: str,
+        task: EntryTask,
+        agent: EntryAgent,
+        shared: Shared,
+        more: More | None = None,
+    ) -> None:
+        self.experiment_id = experiment_id
+        self.trial_id = trial_id
+        self.own = own
+        self.details_json = details_json
+        self.task = task
+        self.agent = agent
+        self.shared = shared
+        self.more = more
+
+    @property
+    def trial_key(self) -> str:
+        """The key that identifies the trial."""
+        return self.own.trial_key
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.shared.run_id
+
+    @property
+    def dataset(self) -> EntryDataset | None:
+        """The dataset that the task was taken from."""
+        return self.shared.dataset
+
+    @property
+    def repetition(self) -> int:
+        """The number of the trial among those of its task and agent."""
+        return self.own.repetition
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt at the trial."""
+        return self.own.attempt
+
+    @property
+    def evaluates(self) -> EntryEvaluated | None:
+        """The attempt whose outputs were verified again, if this is about another."""
+        evaluated = self.own.evaluates
+        return EntryEvaluated(*evaluated) if evaluated else None
+
+    @property
+    def environment(self) -> EntryEnvironment:
+        """The place where the attempt ran."""
+        found, more = self.shared.environment, self.more
+        return found._replace(image=more.image) if more else found
+
+    @property
+    def evaluation(self) -> EntryEvaluation:
+        """The verdict of the verifier."""
+        common, error, more = self.shared, self.shared.error, self.more
+        if error and more:
+            error = error._replace(message=more.message, phase=more.phase)
+        reward = self.own.reward
+        return EntryEvaluation(reward, common.threshold, common.validity, error, self.details_json)
+
+    @property
+    def agent_result(self) -> EntryOutcome | None:
+        """The end of the agent."""
+        common = self.shared
+        if common.status is None:
+            return None
+        return EntryOutcome(common.status, common.returncode, common.end, self.own.turns)
+
+    @property
+    def outputs(self) -> EntryOutputs:
+        """The facts about what the agent left."""
+        return self.shared.outputs
+
+    @property
+    def timing(self) -> EntryTiming:
+        """The times of the attempt."""
+        own, more = self.own, self.more
+        phases: Sequence[Any] = more.phases if more else ()
+        return EntryTiming(own.started, own.finished, own.wait, *phases)
+
+    @property
+    def cost(self) -> EntryCost:
+        """The tokens and the money that the agent used."""
+        values: tuple[Any, ...] = self.own
+        return EntryCost(*values[_OF_COST])
+
+    @property
+    def completeness(self) -> str:
+        """The word for how much of the attempt was collected."""
+        return self.shared.completeness
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings of the attempt."""
+        return tuple(self.more.warnings) if self.more else ()
+
+    @property
+    def harness_version(self) -> str:
+        """The version of this package that made the record."""
+        return self.more.harness_version if self.more else ""
 
     @property
     def scored(self) -> bool:
         """True if the attempt has a reward."""
-        return self.evaluation.reward is not None
+        return self.own.reward is not None
 
     @property
     def started_sec(self) -> float:
         """When the attempt began, in seconds since the epoch."""
-        return self.timing.started / 10**6
+        return self.own.started / 10**6
+
+    def cleaned(self, clean: Callable[[Any], Any]) -> Entry:
+        """Return the entry without secrets, as ``clean`` removes them from values of JSON."""
+        found, more = copy(self), self.more
+        found.details_json = json.dumps(clean(json.loads(self.details_json)))
+        if more is not None:
+            cleaned = {"message": clean(more.message), "warnings": clean(more.warnings)}
+            found.more = more._replace(**cleaned)
+        return found
 
 
+_OF_COST = slice(Own._fields.index(EntryCost._fields[0]), None)
 _TASK, _AGENT = attrgetter(*EntryTask._fields), attrgetter(*EntryAgent._fields)
 _COST, _DATASET = attrgetter(*EntryCost._fields), attrgetter(*EntryDataset._fields)
 _PHASES = attrgetter(*EntryTiming._fields[3:])
-# The values that an entry has for itself, in the order in which they are stored.
-OWN = (
-    *("trial_key", "repetition", "attempt", "reward", "started", "finished", "wait", "turns"),
-    *("evaluates", *EntryCost._fields),
-)
 # A longer message is shown whole where its record is read.
 _MAX_MESSAGE = 2000
 
@@ -281,131 +441,90 @@ def _json(value: object) -> str:
     return to_json(value).decode()
 
 
-class _Shared(NamedTuple):
-    run_id: str
-    dataset: EntryDataset | None
-    environment: EntryEnvironment
-    threshold: float
-    validity: str
-    error: EntryFailure | None
-    status: str | None
-    returncode: int | None
-    end: str | None
-    outputs: EntryOutputs
-    completeness: str
-
-    @classmethod
-    def of(cls, values: Sequence[Any]) -> _Shared:
-        run_id, dataset, backend, mounts, threshold, validity, cause, *rest = values
-        status, returncode, end, written, completeness = rest
-        return cls(
-            run_id,
-            EntryDataset(*dataset) if dataset else None,
-            EntryEnvironment(backend, tuple(mounts)),
-            threshold,
-            validity,
-            None if cause is None else EntryFailure(cause),
-            status,
-            returncode,
-            end,
-            EntryOutputs(written),
-            completeness,
-        )
-
-
-def _task(values: Sequence[Any]) -> EntryTask:
-    return EntryTask(*values)._replace(tags=tuple(values[-1]))
-
-
-_Part = TypeVar("_Part")
-_Equal = TypeVar("_Equal")
-
-
 class Parts:
-    """Makes entries from stored JSON; a part that several entries share is one object.
+    """The parts of entries that several of them may share, each made once.
 
-    ``texts`` has the stored JSON of parts by their numbers.
+    ``texts`` reads the stored JSON of parts by their numbers.
     """
 
-    def __init__(self, texts: Mapping[int, str]) -> None:
+    def __init__(self, texts: Callable[[Iterable[int]], Mapping[int, str]]) -> None:
         self._texts = texts
-        self._parts: dict[tuple[type, int], Any] = {}
-        self._equal: dict[Any, Any] = {}
+        self._made: dict[Callable[..., Any], dict[int, Any]] = {}
+        self._words: dict[Any, Any] = {}
 
-    def entry(
+    def tasks(self, numbers: Sequence[int]) -> Iterator[EntryTask]:
+        """Return the tasks with these numbers."""
+        return self._parts(numbers, self._task)
+
+    def agents(self, numbers: Sequence[int]) -> Iterator[EntryAgent]:
+        """Return the agents with these numbers."""
+        return self._parts(numbers, EntryAgent)
+
+    def shared(self, numbers: Sequence[int]) -> Iterator[Shared]:
+        """Return what entries share otherwise, by these numbers."""
+        return self._parts(numbers, _shared)
+
+    def once(self, value: _Value) -> _Value:
+        """Return the equal value of before: thousands of tasks have the same few words."""
+        found: _Value = self._words.setdefault(value, value)
+        return found
+
+    def _parts(self, numbers: Sequence[int], make: Callable[..., _Value]) -> Iterator[_Value]:
+        made = self._made.setdefault(make, {})
+        texts = self._texts(set(numbers) - made.keys())
+        for number, values in zip(texts, parsed(texts.values()), strict=True):
+            made[number] = make(*values)
+        return map(made.__getitem__, numbers)
+
+    def _task(
         self,
-        experiment_id: str,
-        trial_id: str,
-        own: Sequence[Any],
-        details: str,
-        task: int,
-        agent: int,
-        shared: int,
-        more: Sequence[Any] | None = None,
-    ) -> Entry:
-        """Make one entry; ``own`` and ``more`` are values of JSON, the others numbers of parts."""
-        key, repetition, attempt, reward, started, finished, wait, turns, evaluated, *cost = own
-        common = self._part(_Shared, shared, _Shared.of)
-        details = self._one(details)
-        outcome = (
-            None
-            if common.status is None
-            else EntryOutcome(common.status, common.returncode, common.end, turns)
-        )
-        entry = Entry(
-            self._one(experiment_id),
-            trial_id,
-            key,
-            common.run_id,
-            self._part(EntryTask, task, _task),
-            common.dataset,
-            self._part(EntryAgent, agent, lambda values: EntryAgent(*values)),
-            repetition,
-            attempt,
-            EntryEvaluated(*evaluated) if evaluated else None,
-            common.environment,
-            self._one(
-                EntryEvaluation(reward, common.threshold, common.validity, common.error, details)
-            ),
-            self._one(outcome),
-            common.outputs,
-            EntryTiming(started, finished, wait),
-            EntryCost(*cost),
-            common.completeness,
-        )
-        return entry if more is None else _filled(entry, *more)
-
-    def _part(
-        self, kind: type[_Part], number: int, make: Callable[[Sequence[Any]], _Part]
-    ) -> _Part:
-        found: _Part | None = self._parts.get((kind, number))
-        if found is None:
-            found = self._parts[kind, number] = make(json.loads(self._texts[number]))
-        return found
-
-    def _one(self, value: _Equal) -> _Equal:
-        """Return the object that is equal to the value, if there was one before."""
-        found: _Equal = self._equal.setdefault(value, value)
-        return found
+        task_id: str,
+        digest: str,
+        domain: str,
+        difficulty: str | None,
+        visibility: str,
+        tags: Sequence[str],
+    ) -> EntryTask:
+        one = self.once
+        words = one(tuple(map(one, tags)))
+        return EntryTask(task_id, digest, one(domain), one(difficulty), one(visibility), words)
 
 
-def _filled(
-    entry: Entry,
-    message: str,
-    phase: str | None,
-    image: str | None,
-    warnings: Sequence[str],
-    harness_version: str,
-    *phases: Any,
-) -> Entry:
-    """Return the entry with what pages show."""
-    evaluation, timing = entry.evaluation, entry.timing
-    error = evaluation.error and evaluation.error._replace(message=message, phase=phase)
-    return replace(
-        entry,
-        evaluation=evaluation._replace(error=error),
-        environment=entry.environment._replace(image=image),
-        timing=EntryTiming(*timing[:3], *phases),
-        warnings=tuple(warnings),
-        harness_version=harness_version,
+def parsed(texts: Iterable[str]) -> list[Any]:
+    """Read many JSON texts at once, which takes less than one after the other."""
+    found: list[Any] = json.loads(f"[{','.join(texts)}]")
+    return found
+
+
+def more_of(values: Sequence[Any] | None) -> More | None:
+    """Take what only pages show from the values of its JSON."""
+    return More._make((*values[:5], values[5:])) if values else None
+
+
+def _shared(
+    run_id: str,
+    dataset: Sequence[Any] | None,
+    backend: str,
+    mounts: Sequence[str],
+    threshold: float,
+    validity: str,
+    cause: str | None,
+    status: str | None,
+    returncode: int | None,
+    end: str | None,
+    written: bool | None,
+    completeness: str,
+) -> Shared:
+    return Shared(
+        run_id,
+        EntryDataset(*dataset) if dataset else None,
+        EntryEnvironment(backend, tuple(mounts)),
+        threshold,
+        validity,
+        None if cause is None else EntryFailure(cause),
+        status,
+        returncode,
+        end,
+        EntryOutputs(written),
+        completeness,
     )

@@ -8,16 +8,15 @@ file that may be removed at any time (``index_file``).
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pytest_aecbench.ledger.entry import Parts
+from pytest_aecbench.ledger.entry import Entry, Own, Parts, more_of, parsed
 from pytest_aecbench.ledger.index_file import IndexFile
 from pytest_aecbench.ledger.indexing import modified_ns, refresh
 from pytest_aecbench.ledger.sheet import Sheet
@@ -32,14 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pytest_aecbench.ledger.entry import Entry
-    from pytest_aecbench.ledger.sheet import Row
 
 __all__ = ["Changes", "Experiment", "Index", "Indexed", "open_index"]
 
 RECENT_EXPERIMENTS = 10
 # So many rows are parsed at once.
 _BATCH = 5000
+# A query of SQLite takes no more values in its oldest versions.
+_PLACES = 999
 _COLUMNS = "problem, own, experiment, name, details, task, agent, shared"
 _SELECT = f"SELECT {_COLUMNS}, NULL FROM records"  # noqa: S608  (only names)
 _SELECT_WHOLE = f"SELECT {_COLUMNS}, data FROM records LEFT JOIN more USING (experiment, name)"  # noqa: S608
@@ -250,9 +249,9 @@ class Index:
 
     def _found(self, connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> Indexed:
         """Return rows that hold a record as a sheet, and the others as problems."""
-        found: list[Row] = []
+        found: list[Entry] = []
         problems: list[LedgerProblem] = []
-        wanted: set[int] = set()
+        parts = Parts(lambda numbers: _texts(connection, numbers))
         waiting = iter(rows)
         # The text of all rows takes as much memory as what is made of it.
         while batch := list(islice(waiting, _BATCH)):
@@ -264,19 +263,28 @@ class Index:
             ]
             if good:
                 _, owns, experiments, names, details, *numbers, mores = zip(*good, strict=True)
-                ids = (name.removesuffix(".json") for name in names)
-                more = _parsed(text or "null" for text in mores)
-                made = experiments, ids, _parsed(owns), details, *numbers, more
-                found += zip(*made, strict=True)
-                wanted.update(*numbers)
-        text_of = "SELECT data FROM parts WHERE id = ?"
-        texts = {number: connection.execute(text_of, (number,)).fetchone()[0] for number in wanted}
-        return Indexed(Sheet(found, Parts(texts)), problems)
+                found += map(
+                    Entry,
+                    map(parts.once, experiments),
+                    (name.removesuffix(".json") for name in names),
+                    starmap(Own, parsed(owns)),
+                    map(parts.once, details),
+                    parts.tasks(numbers[0]),
+                    parts.agents(numbers[1]),
+                    parts.shared(numbers[2]),
+                    map(more_of, parsed(text or "null" for text in mores)),
+                )
+        return Indexed(Sheet(found), problems)
 
 
-def _parsed(texts: Iterable[str]) -> list[Any]:
-    """Read many JSON texts at once, which takes less than one after the other."""
-    found: list[Any] = json.loads(f"[{','.join(texts)}]")
+def _texts(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, str]:
+    """Return the JSON of parts by their numbers."""
+    found: dict[int, str] = {}
+    waiting = iter(sorted(numbers))
+    while some := list(islice(waiting, _PLACES)):
+        places = ", ".join("?" * len(some))
+        query = f"SELECT id, data FROM parts WHERE id IN ({places})"  # noqa: S608
+        found.update(connection.execute(query, some))
     return found
 
 

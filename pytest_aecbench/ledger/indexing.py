@@ -67,15 +67,19 @@ def refresh(
         before_ns = modified_ns(directory)
         if quick and before_ns and before_ns == _seen_ns(connection, experiment):
             continue
-        stamps = {entry.name: _stamp(entry) for entry in ledger.files(experiment)}
         known = _known(connection, experiment)
-        stale = sorted(name for name, stamp in stamps.items() if known.get(name) != stamp)
-        read = stale
+        stamps = {}
+        for entry in ledger.files(experiment):
+            stamp = _stamp(entry)
+            # A ledger may have many files, so the known ones that are still there are forgotten.
+            if known.pop(entry.name, None) != stamp:
+                stamps[entry.name] = stamp
+        stale = read = sorted(stamps)
         if most is not None:
             read = sorted(stale, key=stamps.__getitem__, reverse=True)[:most]  # the newest
             most -= len(read)
         # Another process may know files that came after they were listed here.
-        gone = [name for name in known.keys() - stamps if not os.path.lexists(directory / name)]
+        gone = [name for name in known if not os.path.lexists(directory / name)]
         writer.forget(experiment, gone)
         done, goes_on = 0, True
         while goes_on and done < len(read):

@@ -1,75 +1,55 @@
-"""A sheet: the figures of many records in rows, of which tables are made without an entry for each.
+"""A sheet: columns of the figures of many records.
 
-Most of what a record says it shares with others: its task, its agent, its experiment. A row has the
-numbers of such parts, so that what follows from a part is found out once and not for each row.
+Most of what a record says it shares with others: its task, its agent, its experiment. A column that
+follows from such a part is worked out once for it and not for each entry.
 """
 
 from __future__ import annotations
 
 from array import array
-from functools import cached_property
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from pytest_aecbench.ledger.entry import OWN
-from pytest_aecbench.ledger.store import no_garbage_collection
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pytest_aecbench.ledger.entry import Entry, Parts
+    from pytest_aecbench.ledger.entry import Entry
 
-__all__ = ["ROW", "Row", "Sheet"]
+__all__ = ["Sheet"]
 
-# The arguments of ``Parts.entry``.
-ROW = ("experiment_id", "trial_id", "own", "details", "task", "agent", "shared", "more")
-Row: TypeAlias = "tuple[Any, ...]"
+_OF_ENTRIES = frozenset(("details_json", "experiment_id", "trial_id"))
+_PARTS = frozenset(("agent", "shared", "task"))
 
 
 class Sheet:
-    """Rows of stored figures, in some order."""
+    """Entries in some order, and their columns."""
 
-    def __init__(self, rows: Sequence[Row], parts: Parts) -> None:
-        self._rows = rows
-        self._parts = parts
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
         self._groups: dict[tuple[str, ...], tuple[list[Entry], array[int]]] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
-
-    def row(self, number: int) -> Row:
-        """Return the stored values of a row."""
-        return self._rows[number]
-
-    @cached_property
-    def entries(self) -> list[Entry]:
-        """An entry of each row."""
-        with no_garbage_collection():
-            return [self._parts.entry(*row) for row in self._rows]
-
-    def drain(self) -> list[Entry]:
-        """Return an entry of each row, and forget the rows: both take much memory."""
-        rows, self._rows = [*reversed(self._rows)], []
-        with no_garbage_collection():
-            return [self._parts.entry(*rows.pop()) for _ in range(len(rows))]
+        return len(self.entries)
 
     def column(self, name: str) -> list[Any]:
-        """Return a stored value of each row, by its name in ``ROW`` or ``OWN``."""
-        if name in ROW:
-            return list(map(itemgetter(ROW.index(name)), self._rows))
-        read, own = itemgetter(OWN.index(name)), itemgetter(ROW.index("own"))
-        return list(map(read, map(own, self._rows)))
+        """Return a stored value of each entry, by its name in ``Entry`` or ``Own``.
+
+        The value of a part that entries share is its identity.
+        """
+        is_of_entry = name in _OF_ENTRIES or name in _PARTS
+        found = map(attrgetter(name if is_of_entry else f"own.{name}"), self.entries)
+        return list(map(id, found) if name in _PARTS else found)
 
     def take(self, numbers: Iterable[int]) -> Sheet:
-        """Return some of the rows, in the given order."""
-        return Sheet([self._rows[number] for number in numbers], self._parts)
+        """Return some of the entries, in the given order."""
+        return Sheet([self.entries[number] for number in numbers])
 
     def of_each(
         self, names: tuple[str, ...], value: Callable[[Entry], Any]
     ) -> tuple[list[Any], array[int]]:
-        """Return the values that entries have, each once or more, and which of them each row has.
+        """Return the values that entries have, each once or more, and which of them each entry has.
 
-        ``value`` is asked once for rows with the same stored values of these names.
+        ``value`` is asked once for entries with the same stored values of these names.
         """
         if names not in self._groups:
             self._groups[names] = self._group(names)
@@ -77,7 +57,7 @@ class Sheet:
         return list(map(value, entries)), rows_of
 
     def _group(self, names: tuple[str, ...]) -> tuple[list[Entry], array[int]]:
-        """Return entries that differ in these stored values, and which of them each row is like."""
+        """Return entries that differ in these stored values, and which of them each one is like."""
         stored = [self.column(name) for name in names]
         keys: Sequence[Any] = stored[0] if len(stored) == 1 else list(zip(*stored, strict=True))
         first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))

@@ -148,16 +148,17 @@ class Ledger:
             for name in sorted(entry.name for entry in self.files(experiment)):
                 yield read_record(self.root / experiment, name)
 
-    def files(self, experiment_id: str) -> list[os.DirEntry[str]]:
-        """Return the files of an experiment that should hold records, in no order."""
+    def files(self, experiment_id: str) -> Iterator[os.DirEntry[str]]:
+        """Yield the files of an experiment that should hold records, in no order."""
         directory = self.root / experiment_id
-        with _one_line(directory, "read"), contextlib.suppress(FileNotFoundError):
-            return [
-                entry
-                for entry in os.scandir(directory)
-                if entry.name.endswith(".json") and not entry.name.startswith(".")
-            ]
-        return []
+        with (
+            _one_line(directory, "read"),
+            contextlib.suppress(FileNotFoundError),
+            os.scandir(directory) as entries,
+        ):
+            for entry in entries:
+                if entry.name.endswith(".json") and not entry.name.startswith("."):
+                    yield entry
 
 
 def read_record(directory: Path, name: str) -> TrialRecord | LedgerProblem:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -176,7 +175,7 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None], report: pytest.TestRepor
     item.user_properties.extend(properties(record))
     result = TrialResult.from_record(record)
     if result.reward is not None:  # by today's threshold, also where it is reused
-        result = replace(result, passed=result.reward >= trial.threshold)
+        result = result._replace(passed=result.reward >= trial.threshold)
     item.result = result.to_dict()
 
 

@@ -85,5 +85,5 @@ def _finite(details: Mapping[str, float]) -> dict[str, float | None]:
 def write_parquet(file: IO[bytes], sheet: Sheet) -> None:
     """Write a file of Parquet; for what is raised see ``arrow_table``."""
     table = arrow_table(sheet, details=False)
-    details = [json.dumps(_finite(json.loads(text))) for text in sheet.column("details")]
+    details = [json.dumps(_finite(json.loads(text))) for text in sheet.column("details_json")]
     to_parquet(file, table.append_column("details", [details]))

@@ -222,7 +222,7 @@ class Exported:
     """A column of exported attempts: its name, its kind, and an attempt's value, None if unknown.
 
     A time is in whole microseconds since the epoch. ``of`` names the stored values of a sheet that
-    determine this one: a value of ``OWN`` is the same, ``from_stored`` computes another from them,
+    determine this one: a value of ``Own`` is the same, ``from_stored`` computes another from them,
     and for the rest ``value`` is asked once for all attempts that have the same.
     """
 

@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.ledger.identity import AgentKeys
+from pytest_aecbench.ledger.store import no_garbage_collection
 from pytest_aecbench.reports.paired import holm, paired_change
 from pytest_aecbench.reports.results import TrialResult, final_results
 from pytest_aecbench.reports.scores import MAX_MISSING, Scores
@@ -147,25 +148,29 @@ def counted_attempts(
     records: Iterable[RecordedT], *, holdout: bool = False, mounted: bool = False
 ) -> Counted:
     """Return the attempts that count on public tasks, or with ``holdout`` on all."""
-    every = list(records)
-    records = [record for record in every if mounted or not record.environment.mounts]
-    left_out = len(every) - len(records)
-    asked = [record for record in records if holdout or record.task.visibility == "public"]
-    held_out = len(records) - len(asked)
-    counted, set_aside = newest_versions(latest_verdicts(asked))
-    names = _names(counted)
-    by_key = dict(zip(map(AgentKeys(), (record.agent for record in counted)), names, strict=True))
-    experiments = defaultdict(set)
-    for record, name in zip(counted, names, strict=True):
-        experiments[name].add(record.experiment_id)
-    # A record is let go when its result is made: a hundred thousand of both take much memory.
-    queue = deque(counted)
-    del every, records, asked, counted
-    results = tuple(_results(queue, names))
-    taken = {name: len(found) for name, found in experiments.items()}
-    return Counted(results, by_key, taken, set_aside, held_out, left_out)
+    with no_garbage_collection():
+        every = list(records)
+        records = [record for record in every if mounted or not record.environment.mounts]
+        left_out = len(every) - len(records)
+        asked = [record for record in records if holdout or record.task.visibility == "public"]
+        held_out = len(records) - len(asked)
+        counted, set_aside = newest_versions(latest_verdicts(asked))
+        names = _names(counted)
+        by_key = dict(
+            zip(map(AgentKeys(), (record.agent for record in counted)), names, strict=True)
+        )
+        experiments = defaultdict(set)
+        for record, name in zip(counted, names, strict=True):
+            experiments[name].add(record.experiment_id)
+        # A record is let go when its result is made: a hundred thousand of both take much memory.
+        queue = deque(counted)
+        del every, records, asked, counted
+        results = tuple(_results(queue, names))
+        taken = {name: len(found) for name, found in experiments.items()}
+        return Counted(results, by_key, taken, set_aside, held_out, left_out)
 
 
+@no_garbage_collection()
 def rank(counted: Counted, *, k: int | None = None) -> Leaderboard:
     """Rank the agents of the attempts that count."""
     results = counted.results
@@ -210,7 +215,7 @@ def _pairs(ranked: Sequence[tuple[str, Scores]]) -> list[AgentPair]:
     """Compare each agent with all below it, task by task."""
     means = [
         (agent, {task: fmean(rewards) for task, rewards in scores.rewards.items()})
-        for agent, scores in ranked
+        for agent, scores in (ranked if len(ranked) > 1 else ())
     ]
     found = [
         (agent, other, paired_change([ours[task] - theirs[task] for task in shared]))
@@ -227,8 +232,11 @@ def _pairs(ranked: Sequence[tuple[str, Scores]]) -> list[AgentPair]:
 def latest_verdicts(records: Iterable[RecordedT]) -> list[RecordedT]:
     """Return one record of each piece of work: an agent does not earn twice by being verified."""
     by_id = {record.trial_id: record for record in records}
+    in_order = sorted(by_id.values(), key=lambda record: record.started_sec)
+    if not any(record.evaluates for record in in_order):
+        return in_order
     latest: dict[str, RecordedT] = {}
-    for record in sorted(by_id.values(), key=lambda record: record.started_sec):
+    for record in in_order:
         work = record
         while work.evaluates is not None and work.evaluates.trial_id in by_id:
             work = by_id[work.evaluates.trial_id]
@@ -265,6 +273,7 @@ def _results(records: deque[RecordedT], names: Iterable[str]) -> Iterator[TrialR
         record = records.popleft()
         known = numbers[name, record.task.task_id]
         repetition = known.setdefault((record.experiment_id, record.repetition), len(known) + 1)
+        # No board needs the key, which takes as much memory as the other values.
         yield TrialResult.from_record(
-            record, agent=name, repetition=repetition, visibility="public"
+            record, agent=name, repetition=repetition, visibility="public", trial_key=""
         )

@@ -136,8 +136,8 @@ class Records(Sequence["TrialRecord"]):
         return Records(self._root, self.sheet.take(numbers), self.problems)
 
     def _read(self, number: int) -> TrialRecord:
-        experiment_id, trial_id, *_ = self.sheet.row(number)
-        found = read_record(self._root / experiment_id, f"{trial_id}.json")
+        entry = self.entries[number]
+        found = read_record(self._root / entry.experiment_id, f"{entry.trial_id}.json")
         if isinstance(found, LedgerProblem):  # removed or changed a moment ago
             raise LedgerError(f"{shown_path(found.path)}: {found.reason}")
         return found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_aecbench.ledger.identity import final_attempts
 
@@ -18,8 +17,7 @@ __all__ = ["TrialResult", "final_results"]
 Scalar: TypeAlias = "str | int | float | bool | None"
 
 
-@dataclass(frozen=True, slots=True)
-class TrialResult:
+class TrialResult(NamedTuple):
     """One attempt as reports need it; plain scalars, so that it can cross xdist."""
 
     task_id: str
@@ -46,34 +44,36 @@ class TrialResult:
     @classmethod
     def from_record(cls, record: Recorded, **instead: Scalar) -> TrialResult:
         """Take from a record what a summary needs; ``instead`` has values to put in its place."""
-        evaluation = record.evaluation
+        task, evaluation, cost = record.task, record.evaluation, record.cost
+        passed = evaluation.passed
         values: dict[str, Scalar] = {
-            "task_id": record.task.task_id,
+            "task_id": task.task_id,
             "agent": record.agent.name,
             "repetition": record.repetition,
             "attempt": record.attempt,
-            "domain": record.task.domain,
-            "difficulty": record.task.difficulty,
-            "visibility": record.task.visibility,
+            "domain": task.domain,
+            "difficulty": task.difficulty,
+            "visibility": task.visibility,
             "scored": record.scored,
             "reward": evaluation.reward,
-            "passed": evaluation.passed,
+            "passed": passed,
             "error_cause": evaluation.error.cause if evaluation.error else None,
-            "tokens_in": record.cost.tokens_in,
-            "tokens_out": record.cost.tokens_out,
-            "usd": record.cost.usd,
+            "tokens_in": cost.tokens_in,
+            "tokens_out": cost.tokens_out,
+            "usd": cost.usd,
             "duration_sec": record.timing.spent_sec,
             "trial_id": record.trial_id,
             "trial_key": record.trial_key,
-            "task_digest": record.task.digest,
+            "task_digest": task.digest,
             "started_sec": record.started_sec,
-            "bad_end": None if evaluation.passed else _bad_end(record),
+            "bad_end": None if passed else _bad_end(record),
         }
-        return cls.from_dict({**values, **instead})
+        values.update(instead)
+        return cls.from_dict(values)
 
     def to_dict(self) -> dict[str, Scalar]:
         """Return the fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return self._asdict()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Scalar]) -> TrialResult:

@@ -57,11 +57,13 @@ def mean_interval(values: Iterable[float], least: float = 0.0, most: float = 1.0
     values = list(values)
     mean = fmean(values)
     width = most - least
-    shares = [(value - least) / width for value in values]
-    low = most - width * _upper_bound(_atoms(1 - share for share in shares))
+    # Mostly few values are different ones.
+    counts = Counter(values)
+    shares = [((value - least) / width, count) for value, count in counts.items()]
+    low = most - width * _upper_bound(_atoms((1 - share, count) for share, count in shares))
     high = least + width * _upper_bound(_atoms(shares))
     # Rounding must not put the mean outside its own interval.
-    error = _standard_error(values, mean)
+    error = _standard_error(counts, mean)
     return Interval(mean, min(low, mean), max(high, mean), len(values), error)
 
 
@@ -84,24 +86,25 @@ def difference_interval(one: Interval, other: Interval) -> Interval:
 
 def mean_interval_by_task(values: Mapping[str, Sequence[float]]) -> Interval:
     """Return the mean of the tasks' means, where tasks weigh the same, with its interval."""
-    return mean_interval(fmean(v) for v in values.values() if v)
+    return mean_interval(v[0] if len(v) == 1 else fmean(v) for v in values.values() if v)
 
 
-def _standard_error(values: Sequence[float], mean: float) -> float | None:
-    n = len(values)
+def _standard_error(counts: Counter[float], mean: float) -> float | None:
+    n = counts.total()
     if n < 2:
         return None
-    squares = math.fsum((value - mean) ** 2 for value in values)
+    squares = math.fsum(count * (value - mean) ** 2 for value, count in counts.items())
     return round(math.sqrt(squares / (n - 1) / n), DECIMALS)
 
 
 _Atoms: TypeAlias = "tuple[tuple[float, int], ...]"
 
 
-def _atoms(shares: Iterable[float]) -> _Atoms:
+def _atoms(shares: Iterable[tuple[float, int]]) -> _Atoms:
     """Return the values in [0, 1] and a further 1, each with its count."""
-    counts = Counter(round(share, DECIMALS) for share in shares)
-    counts[1.0] += 1
+    counts = Counter({1.0: 1})
+    for share, count in shares:
+        counts[round(share, DECIMALS)] += count
     return tuple(sorted(counts.items()))
 
 

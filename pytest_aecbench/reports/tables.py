@@ -13,7 +13,7 @@ from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
 from pytest_aecbench.errors import LedgerError, SettingsError
-from pytest_aecbench.ledger.entry import OWN
+from pytest_aecbench.ledger.entry import Own
 from pytest_aecbench.ledger.store import no_garbage_collection
 from pytest_aecbench.reports.columns import EXPORTED
 
@@ -150,7 +150,9 @@ def _made(
                 raise
             made[column.name] = found if rows_of is None else found.take(numbers(rows_of))
         if details:
-            earned, rows_of = sheet.of_each(("details",), lambda entry: entry.evaluation.details)
+            earned, rows_of = sheet.of_each(
+                ("details_json",), lambda entry: entry.evaluation.details
+            )
             for name in sorted(set(chain.from_iterable(earned))):
                 found = makers["number"]([parts.get(name) for parts in earned])
                 made[_PARTS + name] = found.take(numbers(rows_of))
@@ -166,16 +168,16 @@ def _values(sheet: Sheet, column: Exported) -> tuple[list[Any], array[int] | Non
     return sheet.of_each(column.of, column.value)
 
 
-_OWN = frozenset(("trial_id", *OWN))
+_OWN = frozenset(("trial_id", *Own._fields))
 
 
 def _check_integers(sheet: Sheet, name: str, values: Iterable[object]) -> None:
     for number, value in enumerate(values):
         if isinstance(value, int) and value not in _INT64:
-            experiment_id, trial_id, *_ = sheet.row(number)
+            entry = sheet.entries[number]
             raise LedgerError(
-                f"{experiment_id}/{trial_id}.json: {name} {value} has more than 64 bits; export "
-                "as csv or jsonl, or delete the record"
+                f"{entry.experiment_id}/{entry.trial_id}.json: {name} {value} has more than 64 "
+                "bits; export as csv or jsonl, or delete the record"
             ) from None
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.settings.model import Settings
 
 __all__ = [
+    "DOCUMENTS",
     "PROJECT_FILE",
     "USER_KEYS",
     "Layer",
@@ -40,6 +41,8 @@ __all__ = [
 Layer: TypeAlias = "dict[str, tuple[object, str]]"
 
 PROJECT_FILE = "aec-bench.toml"
+# The files that people write, by the names of their schemas.
+DOCUMENTS = {"task": "task.toml", "experiment": "experiment.yaml", "project": PROJECT_FILE}
 USER_KEYS = tuple(sorted(row.name for row in TABLE if row.user))
 
 

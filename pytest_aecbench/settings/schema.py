@@ -21,9 +21,9 @@ from pytest_aecbench.agents.spec import HARNESS, NAME
 from pytest_aecbench.documents.problems import model_problems
 from pytest_aecbench.errors import SettingsError
 from pytest_aecbench.ledger.store import EXPERIMENT_ID
+from pytest_aecbench.settings.layers import DOCUMENTS
 
 __all__ = [
-    "NAMES",
     "AgentEntry",
     "ComputeConfig",
     "ExperimentConfig",
@@ -257,10 +257,6 @@ def check_document(
         raise SettingsError("\n".join(dict.fromkeys(lines))) from None
 
 
-# name -> the file it is for
-NAMES = {"task": "task.toml", "experiment": "experiment.yaml", "project": "aec-bench.toml"}
-
-
 def json_schema(name: str) -> dict[str, Any]:
     """Return the schema of that name, made from the model that reads the file."""
     from pytest_aecbench.tasks.schema import TaskConfig
@@ -274,5 +270,5 @@ def json_schema(name: str) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
-        "title": NAMES[name],
+        "title": DOCUMENTS[name],
     }

@@ -7,7 +7,6 @@ Each method returns JSON-like data whose texts are as a page shows them. Figures
 from __future__ import annotations
 
 import io
-import json
 import os
 import threading
 from contextlib import suppress
@@ -234,7 +233,7 @@ class Content:
         def make() -> Figures:
             records: Sequence[Entry] = list(shelf.entries.values())
             if self._scrubber:
-                records = [self._clean(entry) for entry in records]
+                records = [entry.cleaned(self._scrubber.json) for entry in records]
             problems = sorted(shelf.problems.values())
             source = report_source(
                 self.settings,
@@ -247,16 +246,6 @@ class Content:
             return Figures(replace(source, records=records))
 
         return _kept(shelf.kept, "figures", make)
-
-    def _clean(self, entry: Entry) -> Entry:
-        """Return the entry without secrets, as a record has them removed when it is kept."""
-        clean, evaluation = self._scrubber.json, entry.evaluation
-        error = evaluation.error
-        if error is not None:
-            error = error._replace(message=clean(error.message))
-        details = json.dumps(clean(evaluation.details))
-        evaluation = evaluation._replace(error=error, details_json=details)
-        return replace(entry, evaluation=evaluation, warnings=tuple(clean([*entry.warnings])))
 
     def _record(self, experiment_id: str, trial_id: str) -> TrialRecord | LedgerProblem:
         found = read_record(self.settings.ledger_root / experiment_id, f"{trial_id}.json")

@@ -319,7 +319,7 @@ def test_a_process_that_is_slow_to_die_at_its_deadline_costs_no_other_its_life(
     launch_task: LaunchTask,
 ) -> None:
     # It has to give back memory, which takes as long as a busy processor does.
-    slow = "python3 -c 'import time; held = b\"x\" * 2**31; open(\"one\", \"w\"); time.sleep(1000)'"
+    slow = 'python3 -c \'import time; held = b"x" * 2**31; open("one", "w"); time.sleep(1000)\''
     sandbox = launch_task()
     with ThreadPoolExecutor(2) as threads:
         ended = threads.submit(sandbox.run, slow, timeout_sec=10)

@@ -11,7 +11,8 @@ import pytest
 
 from pytest_aecbench.documents.problems import load_toml
 from pytest_aecbench.documents.strict import read_toml, read_yaml
-from pytest_aecbench.settings.schema import NAMES, json_schema
+from pytest_aecbench.settings.layers import DOCUMENTS
+from pytest_aecbench.settings.schema import json_schema
 from tests.unit.test_ladder import FULL
 
 ROOT = Path(__file__).parents[2]
@@ -22,10 +23,10 @@ def is_valid(name: str, data: Any) -> bool:
     return jsonschema.Draft202012Validator(json_schema(name)).is_valid(data)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_schema_is_one(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema(name))
-    assert json_schema(name)["title"] == NAMES[name]
+    assert json_schema(name)["title"] == DOCUMENTS[name]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tasks").rglob("task.toml")), ids=str)

@@ -308,8 +308,8 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
         for change in state.dataset.changes:
             reporter.write_line(f"aec: not as in the dataset: {change}")
     if settings.resume:
-        reused = counted(len(state.reusable), "trial")
-        reporter.write_line(f"aec: resuming: {reused} reused, because the reward is known")
+        settled = counted(len(state.reusable), "trial")
+        reporter.write_line(f"aec: resuming: {settled} settled already")
     if settings.evaluate is not None:
         from pytest_aecbench.plugin.evaluate import summary_of
 

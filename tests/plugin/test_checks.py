@@ -86,7 +86,7 @@ def test_check_records_are_no_trials(project: Project) -> None:
     ]
     assert [path.name for path in (project.path / "jobs").iterdir()] == ["mine"]
     resumed = project.run("--aec-resume")
-    resumed.stdout.fnmatch_lines(["aec: resuming: 1 trial reused, because the reward is known"])
+    resumed.stdout.fnmatch_lines(["aec: resuming: 1 trial settled already"])
 
 
 def test_broken_infrastructure_is_an_error_and_no_word_on_the_task(anyhow: Project) -> None:

@@ -185,7 +185,7 @@ def test_the_shell_script_for_ci_runs_gates_and_goes_on(project: Project) -> Non
     project.task("civil/b")
     code, output = bash(project, script, "nightly")
     assert (code, output.splitlines()[-1]) == (0, "the gate passed"), output
-    assert "aec: resuming: 1 trial reused, because the reward is known" in output
+    assert "aec: resuming: 1 trial settled already" in output
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_the_workflow_for_github_works_and_goes_on(project: Project) -> None:
     assert "run-1" in (project.path / "step.md").read_text()
     code, output = bash(project, command, **env)
     assert code == 0, output
-    assert "aec: resuming: 1 trial reused, because the reward is known" in output
+    assert "aec: resuming: 1 trial settled already" in output
     assert len(project.records()) == 1
 
 

@@ -382,4 +382,4 @@ def test_agents_that_differ_only_in_their_client_are_two(project: Project) -> No
     assert {(row.agent, row.summary.overall.trials) for row in rows} == {("here", 1), ("there", 1)}
     resumed = project.run(experiment, "--aec-resume=mine")
     resumed.assert_outcomes(failed=2)
-    assert "2 trials reused, because the reward is known" in resumed.stdout.str()
+    assert "2 trials settled already" in resumed.stdout.str()

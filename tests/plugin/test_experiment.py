@@ -277,4 +277,4 @@ def test_an_experiment_with_an_id_is_resumed_by_it(project: Project) -> None:
     project.run("--aec-experiment-id=later")
     result = project.run(experiment, "--aec-resume")
     result.assert_outcomes(passed=1)
-    assert "aec: resuming: 1 trial reused, because the reward is known" in result.stdout.str()
+    assert "aec: resuming: 1 trial settled already" in result.stdout.str()

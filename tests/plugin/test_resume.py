@@ -20,7 +20,7 @@ def test_only_what_has_no_reward_runs_again(anyhow: Project) -> None:
     result = anyhow.run("--aec-resume=mine", "-v", "--junitxml=out.xml")
     result.assert_outcomes(passed=1, failed=1, errors=1)
     text = result.stdout.str()
-    assert "aec: resuming: 2 trials reused, because the reward is known" in text
+    assert "aec: resuming: 2 trials settled already" in text
     assert "PASSED (1, reused)" in text
     assert "FAILED (0, reused)" in text
     new = [record for record in anyhow.records() if record["trial_id"] not in first]

@@ -1,8 +1,10 @@
 """Time the ledger against the least that writing and reading the same bytes can cost.
 
-Run ``python benchmarks/ledger.py [--records N]``. The floors are measured in the same run: for
-writing, a plain open, write, fsync and rename; for reading, a plain open, read and ``json.loads``;
-for a command, a process that does the latter, and the command on an empty ledger.
+Run ``python benchmarks/ledger.py [--records N] [--tasks N]``. Ten agents attempt each task equally
+often; with as many tasks as records, no two records share one, which costs most. The floors are
+measured in the same run: for writing, a plain open, write, fsync and rename; for reading, a plain
+open, read and ``json.loads``; for a command, a process that does the latter, and the command on an
+empty ledger.
 """
 
 from __future__ import annotations
@@ -40,33 +42,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 EXPERIMENT = "exp-benchmark"
-AGENT = AgentIdentity(
-    name="claude-tool-loop",
-    harness="tool_loop",
-    model="claude-sonnet-4",
-    parameters={"max_turns": 12, "max_tokens": 8192},
-)
+AGENTS = [
+    AgentIdentity(
+        name=f"claude-{turns}",
+        harness="tool_loop",
+        model="claude-sonnet-4",
+        parameters={"max_turns": turns, "max_tokens": 8192},
+    )
+    for turns in range(10, 20)
+]
 
 
-def make_record(number: int) -> TrialRecord:
+def make_record(number: int, tasks: int) -> TrialRecord:
     started = datetime(2026, 4, 12, tzinfo=timezone.utc) + timedelta(seconds=number)
     trial_id = str(uuid4())
-    digest = f"{number:064x}"
-    reward = number % 5 / 4
+    nth, task = divmod(number, tasks)
+    repetition, agent = nth // len(AGENTS) + 1, AGENTS[(task + nth) % len(AGENTS)]
+    digest = f"{task:064x}"
+    reward = (task + nth) % 5 / 4
     return TrialRecord(
         trial_id=trial_id,
-        trial_key=trial_key(digest, AGENT, 1),
+        trial_key=trial_key(digest, agent, repetition),
         experiment_id=EXPERIMENT,
         run_id="run-benchmark",
         task=TaskIdentity(
-            task_id=f"electrical/voltage-drop-{number}",
+            task_id=f"electrical/voltage-drop-{task}",
             digest=digest,
             domain="electrical",
-            difficulty=("easy", "medium", "hard")[number % 3],
+            difficulty=("easy", "medium", "hard")[task % 3],
             tags=("electrical", "AS-NZS-3008"),
         ),
-        agent=AGENT,
-        repetition=1,
+        agent=agent,
+        repetition=repetition,
         attempt=1,
         environment=Environment(
             backend="docker", image=f"aec-bench/task:{digest}", platform="linux-x86_64"
@@ -118,7 +125,9 @@ def make_record(number: int) -> TrialRecord:
             verify=3.9,
             collect=0.2,
         ),
-        cost=Cost(tokens_in=12345, tokens_out=2345, tokens_cache_read=45678, usd=0.123),
+        cost=Cost(
+            tokens_in=12345 + number, tokens_out=2345 + number % 999, usd=(number % 997) / 1000
+        ),
         harness_version="0.1.0",
     )
 
@@ -206,12 +215,15 @@ def measure_commands(root: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time the ledger against plain files.")
     parser.add_argument("--records", type=int, default=10_000, metavar="N")
-    number = parser.parse_args().records
-    records = [make_record(n) for n in range(number)]
+    parser.add_argument("--tasks", type=int, metavar="N", help="default: a record in a hundred")
+    given = parser.parse_args()
+    number = given.records
+    tasks = given.tasks or max(1, number // 100)
+    records = [make_record(n, tasks) for n in range(number)]
     with tempfile.TemporaryDirectory() as root:
         write_floor, write, read_floor, read = measure(records, Path(root))
         measure_commands(Path(root))
-    print(f"{number} records of {len(records[0].to_json())} bytes")
+    print(f"{number} records of {tasks} tasks, of {len(records[0].to_json())} bytes each")
     for verb, floor, ours in (("write", write_floor, write), ("read", read_floor, read)):
         print(f"{verb:5}  ledger {ours:7.2f} s  floor {floor:7.2f} s  ratio {ours / floor:.2f}")
 

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, get_args
@@ -18,7 +19,12 @@ from pydantic import BaseModel
 
 from pytest_aecbench.errors import LedgerError, SettingsError
 from pytest_aecbench.ledger.record import TrialRecord
-from pytest_aecbench.ledger.store import Ledger, LedgerProblem, check_experiment_id
+from pytest_aecbench.ledger.store import (
+    Ledger,
+    LedgerProblem,
+    check_experiment_id,
+    remove_half_written,
+)
 from tests.unit.test_record import a_record, scored
 
 if TYPE_CHECKING:
@@ -509,6 +515,23 @@ def test_a_writer_killed_at_any_moment_leaves_whole_records_only(ledger: Ledger)
     interrupted = [name for name in files(ledger.root) if not name.endswith(".json")]
     assert interrupted, "no writer was killed in the middle, so nothing was shown"
     assert all(name.startswith("exp-1/.") for name in interrupted)
+
+
+def test_what_a_dead_process_left_of_a_file_is_removed_by_several_at_once(tmp_path: Path) -> None:
+    directory = tmp_path / "reports"
+    directory.mkdir()
+    left = [f".page.{number}.tmp" for number in range(500)]
+    for name in (*left, "page.html", ".other.1.tmp"):
+        (directory / name).touch()
+    start = threading.Barrier(4)
+
+    def remove(_: int) -> None:
+        start.wait()
+        remove_half_written(directory / "page.html")
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(remove, range(4)))
+    assert files(directory) == [".other.1.tmp", "page.html"]
 
 
 def test_loading_pauses_garbage_collection_only_while_it_loads(ledger: Ledger) -> None:

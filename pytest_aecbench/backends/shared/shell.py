@@ -111,11 +111,12 @@ status() {
   [[ ${fields[0]} != Z ]]
 }
 
-# Kills all processes that started no earlier than $1, except this one and its ancestors.
+# Kills all processes that started no earlier than $1, except this one and its ancestors. One with
+# much memory, or on a busy machine, takes seconds to die.
 sweep() {
-  local spared=" 1 $$ " pid=$$ round left entry
+  local spared=" 1 $$ " pid=$$ round left entry until=$((SECONDS + 20))
   while status "$pid" && pid=${fields[1]} && ((pid > 1)); do spared+="$pid "; done
-  for ((round = 0; round < 300; round++)); do
+  for ((round = 0; SECONDS < until; round++)); do
     left=
     for entry in /proc/[0-9]*; do
       pid=${entry#/proc/}

@@ -90,12 +90,12 @@ class BedrockModel:
         return session.get_credentials() is not None or _may_have_a_role()
 
     def _post(self, body: dict[str, Any], timeout_sec: float) -> _Answered | ProviderError:
-        from urllib3.exceptions import HTTPError, NewConnectionError
+        from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
         from urllib3.exceptions import TimeoutError as UrllibTimeoutError
 
         try:
             status, headers, text = self._posted(body, timeout_sec)
-        except NewConnectionError as error:  # which is a timeout, too
+        except (ConnectTimeoutError, NewConnectionError) as error:  # which are timeouts, too
             return faults.broken(self.route, error)
         except (UrllibTimeoutError, TimeoutError):
             return faults.timed_out(self.route, timeout_sec)
@@ -137,7 +137,7 @@ class BedrockModel:
             data = client.converse(modelId=self.route.model, **with_bytes(body))
         except botocore.exceptions.ClientError as error:
             return faults.from_answer(self.route, _client_answer(error))
-        except (botocore.exceptions.ConnectTimeoutError, botocore.exceptions.ReadTimeoutError):
+        except botocore.exceptions.ReadTimeoutError:
             return faults.timed_out(self.route, timeout_sec)
         except (botocore.exceptions.BotoCoreError, botocore.parsers.ResponseParserError) as error:
             return _boto_fault(self.route, error)

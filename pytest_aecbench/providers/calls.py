@@ -33,6 +33,7 @@ __all__ = ["Call", "Caller", "DeadlineReached", "Meter"]
 
 _RETRIED = (RateLimited, Overloaded, ServerFailed, ModelTimeout, ConnectionFailed)
 _LONGEST_CALL_SEC = 600.0
+_MARGIN_SEC = 0.1  # by which clocks may differ
 _FIRST_DELAY_SEC = 1.0
 _LONGEST_DELAY_SEC = 60.0
 # Of arguments; far below what Python's recursion allows, far above what a tool takes.
@@ -137,8 +138,11 @@ class Caller:
 
         """
         answered = self._cached(request) or self._asked(request)
-        self._has_answered = True
+        # An answer is paid for, whatever becomes of it.
         self.meter.add(answered, self.tariff)
+        answered = replace(answered, reply=_encodable(answered.reply))
+        if self._cache is not None and not answered.cached:
+            self._cache.put(self.model.route, request, answered.reply)
         return answered
 
     def _cached(self, request: ModelRequest) -> Call | None:
@@ -158,8 +162,7 @@ class Caller:
             except _RETRIED as error:
                 failures.append(f"{type(error).__name__}: {error}")
                 self._await_retry(error, delay, waits)
-        if self._cache is not None:
-            self._cache.put(self.model.route, request, reply)
+        self._has_answered = True
         return Call(
             reply,
             self.tariff.cost(reply.usage) if self.tariff else None,
@@ -199,15 +202,16 @@ class Caller:
             asked = self.model.complete(request, timeout_sec=min(_LONGEST_CALL_SEC, left_sec))
         except ModelTimeout:
             # A model that has answered before is too slow for the time that its agent left it.
-            # One that never did is a provider that hangs, which is not the agent's fault.
-            if self._has_answered and left_sec < _LONGEST_CALL_SEC:
+            # One that never did is a provider that hangs, which is not the agent's fault, and one
+            # that gives up earlier has failed.
+            if self._has_answered and self.clock.left_sec < _MARGIN_SEC:
                 raise DeadlineReached from None
             waits.add(start)
             raise
         except ProviderError:
             waits.add(start)
             raise
-        return _encodable(asked), time.monotonic() - start
+        return asked, time.monotonic() - start
 
     def _await_retry(self, error: ProviderError, delay: _Delay, waits: _Waits) -> None:
         """Wait until it makes sense to ask again; or give up."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_aecbench.errors import (
@@ -100,8 +101,11 @@ _BY_STATUS: dict[int, type[ProviderError]] = {
     403: AuthFailed,
     404: ModelNotFound,
     408: ModelTimeout,
+    409: ServerFailed,  # it may pass, as the next two
     413: ContextExceeded,
+    425: ServerFailed,
     429: RateLimited,
+    499: ServerFailed,
 }
 _BUSY = (503, 529)
 # Some causes are told only by the words. A request that is larger than the tokens a minute that
@@ -116,6 +120,16 @@ _BY_WORDS: tuple[tuple[frozenset[int], re.Pattern[str], type[ProviderError]], ..
         ((400, 413, 422), r"maximum model length|max_new_tokens\W+must be", ContextExceeded),
         ((400,), r"content filter", Refused),
         ((400,), r"model identifier is invalid", ModelNotFound),
+    )
+)
+
+# A longest answer that is asked for, and the room for question and answer. One that is larger than
+# the room is a wrong setting, and not a conversation that has grown too long.
+_NO_ROOM = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r"_tokens\b.{0,60}too large: (?P<asked>\d+)\b.*?maximum context length is (?P<room>\d+)",
+        r"maximum context length is (?P<room>\d+).*?\b(?P<asked>\d+) in the completion",
     )
 )
 
@@ -169,6 +183,8 @@ def from_answer(route: Route, answer: Answer) -> ProviderError:
 
 
 def _kind(answer: Answer) -> type[ProviderError]:
+    if answer.status in (400, 422) and any(map(_is_too_large, _NO_ROOM, repeat(answer.message))):
+        return RequestRejected
     for statuses, words, kind in _BY_WORDS:
         if answer.status in statuses and words.search(answer.message):
             return kind
@@ -180,6 +196,11 @@ def _kind(answer: Answer) -> type[ProviderError]:
     # An error within an answer that began well, as in a stream, is the server's.
     status = answer.status if answer.status and answer.status >= 400 else 500
     return _BY_STATUS.get(status, ServerFailed if status >= 500 else RequestRejected)
+
+
+def _is_too_large(pattern: re.Pattern[str], message: str) -> bool:
+    found = pattern.search(message)
+    return found is not None and int(found["asked"]) >= int(found["room"])
 
 
 def keyless(route: Route, variable: str) -> AuthFailed:

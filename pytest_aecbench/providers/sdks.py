@@ -82,8 +82,12 @@ def ask(sdk: ModuleType, route: Route, timeout_sec: float, call: Callable[[], _M
         fault = faults.from_answer(
             route, faults.Answer.read(error.status_code, error.body, error.response.headers)
         )
-    except (sdk.APITimeoutError, httpx2.TimeoutException, TimeoutError):
-        fault = faults.timed_out(route, timeout_sec)
+    except (sdk.APITimeoutError, httpx2.TimeoutException, TimeoutError) as error:
+        cause = error.__cause__ or error
+        if isinstance(cause, httpx2.ConnectTimeout):
+            fault = faults.broken(route, "no connection in time")
+        else:
+            fault = faults.timed_out(route, timeout_sec)
     except (sdk.APIError, httpx2.HTTPError, httpx2.StreamError) as error:
         fault = faults.broken(route, error.__cause__ or error)
     raise fault

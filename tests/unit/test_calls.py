@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from pytest_aecbench.errors import (
     ProviderError,
     QuotaExceeded,
     RateLimited,
+    Refused,
     RequestRejected,
     ServerFailed,
 )
@@ -208,13 +210,59 @@ def test_a_provider_that_never_answered_is_an_error_and_not_a_deadline(naps: lis
         Caller(provider, Clock(10), Meter(), max_retries=2).call(REQUEST)
 
 
+class SlowProvider(Provider):
+    """A provider that takes all the time it is given before it fails."""
+
+    def complete(self, request: ModelRequest, *, timeout_sec: float) -> ModelReply:
+        if self.failures:
+            time.sleep(timeout_sec)
+        return super().complete(request, timeout_sec=timeout_sec)
+
+
 def test_a_model_that_is_too_slow_at_the_end_has_reached_the_deadline() -> None:
-    provider = Provider()
-    ours = Caller(provider, Clock(10), Meter())
+    provider = SlowProvider()
+    ours = Caller(provider, Clock(1), Meter())
     ours.call(REQUEST)
     provider.failures.append(ModelTimeout("no answer"))
     with pytest.raises(DeadlineReached):
         ours.call(REQUEST)
+
+
+def test_a_provider_that_gives_up_before_the_deadline_is_asked_again(naps: list[float]) -> None:
+    provider = Provider()
+    ours = caller(provider)
+    ours.call(REQUEST)
+    provider.failures.append(ModelTimeout("openai answered 408: nothing"))
+    assert ours.call(REQUEST).reply == REPLY
+    assert provider.asked == 3
+
+
+def test_an_answer_of_an_earlier_run_does_not_show_that_the_provider_answers(
+    tmp_path: Path,
+) -> None:
+    caller(Provider(), cache=ReplyCache(tmp_path)).call(REQUEST)
+    provider = SlowProvider(ModelTimeout("no answer"))
+    ours = Caller(provider, Clock(0.2), Meter(), cache=ReplyCache(tmp_path), max_retries=0)
+    assert ours.call(REQUEST).cached
+    with pytest.raises(ModelTimeout):
+        ours.call(ModelRequest((Message("user", (Text("And 3 + 3?"),)),)))
+
+
+def test_a_reply_that_cannot_be_used_is_paid_for(tmp_path: Path) -> None:
+    deep: dict[str, object] = {}
+    for _ in range(70):
+        deep = {"x": deep}
+    message = Message("assistant", (ToolCall("c1", "bash", deep),))
+
+    class Nesting(Provider):
+        def complete(self, request: ModelRequest, *, timeout_sec: float) -> ModelReply:
+            return replace(REPLY, message=message)
+
+    ours = caller(Nesting(), cache=ReplyCache(tmp_path))
+    with pytest.raises(Refused, match="nested too deep"):
+        ours.call(REQUEST)
+    assert (ours.meter.calls, ours.meter.usage) == (1, REPLY.usage)
+    assert ReplyCache(tmp_path).get(ROUTE, REQUEST) is None
 
 
 def test_the_meter_adds_tokens_and_cost() -> None:

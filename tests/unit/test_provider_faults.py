@@ -12,6 +12,7 @@ import pytest
 from pytest_aecbench import errors
 from pytest_aecbench.providers.faults import Answer, from_answer, masked, retry_after_sec
 from pytest_aecbench.providers.routing import Route
+from pytest_aecbench.providers.sdks import ask
 
 ROUTE = Route("openai", "gpt-4o", {"api_key": "abcdefghijklmnopqrstuvwxyz"})
 
@@ -29,10 +30,12 @@ def kind(status: int | None, body: Any) -> type[errors.ProviderError]:
         (403, errors.AuthFailed),
         (404, errors.ModelNotFound),
         (408, errors.ModelTimeout),
-        (409, errors.RequestRejected),
+        (409, errors.ServerFailed),
         (413, errors.ContextExceeded),
         (422, errors.RequestRejected),
+        (425, errors.ServerFailed),
         (429, errors.RateLimited),
+        (499, errors.ServerFailed),
         (500, errors.ServerFailed),
         (502, errors.ServerFailed),
         (503, errors.Overloaded),
@@ -79,6 +82,24 @@ def test_words_tell_what_a_status_does_not(
     status: int, message: str, expected: type[errors.ProviderError]
 ) -> None:
     assert kind(status, {"error": {"message": message}}) is expected
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: {}. This model's maximum "
+            "context length is 8192 tokens and your request has 5000 input tokens"
+        ),
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 16500 "
+            "tokens (116 in the messages, {} in the completion)."
+        ),
+    ],
+)
+def test_a_longest_answer_without_room_for_a_question_is_a_wrong_setting(message: str) -> None:
+    assert kind(400, message.format(16384)) is errors.RequestRejected
+    assert kind(400, message.format(8100)) is errors.ContextExceeded
 
 
 @pytest.mark.parametrize(
@@ -183,3 +204,21 @@ def test_a_secret_of_the_environment_is_masked_by_its_name(
 
 def test_a_long_message_is_shortened() -> None:
     assert len(masked(ROUTE, "x " * 5000)) == 500
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [("ConnectTimeout", errors.ConnectionFailed), ("ReadTimeout", errors.ModelTimeout)],
+)
+def test_a_connection_that_is_not_made_in_time_is_not_a_slow_model(
+    cause: str, expected: type[errors.ProviderError]
+) -> None:
+    import httpx2
+    import openai
+
+    def call() -> None:
+        request = httpx2.Request("GET", "http://127.0.0.1")
+        raise openai.APITimeoutError(request=request) from getattr(httpx2, cause)("no answer")
+
+    with pytest.raises(expected):
+        ask(openai, ROUTE, 5.0, call)

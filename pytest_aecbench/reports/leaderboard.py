@@ -154,7 +154,8 @@ def counted_attempts(
         left_out = len(every) - len(records)
         asked = [record for record in records if holdout or record.task.visibility == "public"]
         held_out = len(records) - len(asked)
-        counted, set_aside = newest_versions(latest_verdicts(asked))
+        verdicts, origins = _verdicts(asked)
+        counted, set_aside = newest_versions(verdicts)
         names = _names(counted)
         by_key = dict(
             zip(map(AgentKeys(), (record.agent for record in counted)), names, strict=True)
@@ -164,8 +165,8 @@ def counted_attempts(
             experiments[name].add(record.experiment_id)
         # A record is let go when its result is made: a hundred thousand of both take much memory.
         queue = deque(counted)
-        del every, records, asked, counted
-        results = tuple(_results(queue, names))
+        del every, records, asked, verdicts, counted
+        results = tuple(_results(queue, names, origins))
         taken = {name: len(found) for name, found in experiments.items()}
         return Counted(results, by_key, taken, set_aside, held_out, left_out)
 
@@ -230,18 +231,39 @@ def _pairs(ranked: Sequence[tuple[str, Scores]]) -> list[AgentPair]:
 
 
 def latest_verdicts(records: Iterable[RecordedT]) -> list[RecordedT]:
-    """Return one record of each piece of work: an agent does not earn twice by being verified."""
+    """Return one record of each piece of work: an agent does not earn twice by being verified.
+
+    It is the last one with a reward, or else the last.
+    """
+    verdicts, _ = _verdicts(records)
+    return verdicts
+
+
+def _verdicts(records: Iterable[RecordedT]) -> tuple[list[RecordedT], dict[str, RecordedT]]:
+    """Return the latest verdicts, and the records of the work that some of them are about."""
     by_id = {record.trial_id: record for record in records}
     in_order = sorted(by_id.values(), key=lambda record: record.started_sec)
+    origins: dict[str, RecordedT] = {}
     if not any(record.evaluates for record in in_order):
-        return in_order
+        return in_order, origins
     latest: dict[str, RecordedT] = {}
     for record in in_order:
-        work = record
-        while work.evaluates is not None and work.evaluates.trial_id in by_id:
-            work = by_id[work.evaluates.trial_id]
-        latest[work.evaluates.trial_id if work.evaluates else work.trial_id] = record
-    return list(latest.values())
+        origin = _origin(record, by_id)
+        if origin is not record:
+            origins[record.trial_id] = origin
+        work = origin.evaluates.trial_id if origin.evaluates else origin.trial_id
+        if record.scored or not latest.get(work, record).scored:
+            latest[work] = record
+    return list(latest.values()), origins
+
+
+def _origin(record: RecordedT, by_id: Mapping[str, RecordedT]) -> RecordedT:
+    """Return the record of the work itself, as far as the records lead to it."""
+    seen = set()  # a broken ledger may lead round in a circle
+    while record.evaluates is not None and record.trial_id not in seen:
+        seen.add(record.trial_id)
+        record = by_id.get(record.evaluates.trial_id, record)
+    return record
 
 
 def _names(records: Sequence[Recorded]) -> list[str]:
@@ -263,17 +285,37 @@ def _names(records: Sequence[Recorded]) -> list[str]:
     return [names[key] for key in keys]
 
 
-def _results(records: deque[RecordedT], names: Iterable[str]) -> Iterator[TrialResult]:
+def _results(
+    records: deque[RecordedT], names: Iterable[str], origins: Mapping[str, RecordedT]
+) -> Iterator[TrialResult]:
     """Yield results in which the repetitions of several experiments are told apart.
 
-    The records are taken off the queue.
+    The records are taken off the queue. Work that was verified again is the trial that it was
+    before, and has its cost.
     """
     numbers: dict[tuple[str, str], dict[tuple[str, int], int]] = defaultdict(dict)
     for name in names:
         record = records.popleft()
+        origin = origins.get(record.trial_id, record)
+        experiment_id = (origin.evaluates or origin).experiment_id
         known = numbers[name, record.task.task_id]
-        repetition = known.setdefault((record.experiment_id, record.repetition), len(known) + 1)
+        repetition = known.setdefault((experiment_id, origin.repetition), len(known) + 1)
         # No board needs the key, which takes as much memory as the other values.
         yield TrialResult.from_record(
-            record, agent=name, repetition=repetition, visibility="public", trial_key=""
+            record,
+            agent=name,
+            repetition=repetition,
+            visibility="public",
+            trial_key="",
+            **({} if origin is record else _used(origin)),
         )
+
+
+def _used(record: Recorded) -> dict[str, float | None]:
+    cost = record.cost
+    return {
+        "tokens_in": cost.tokens_in,
+        "tokens_out": cost.tokens_out,
+        "usd": cost.usd,
+        "duration_sec": record.timing.spent_sec,
+    }

@@ -7,6 +7,7 @@ over tasks. ``docs/statistics.md`` explains the methods and shows how well they 
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -138,7 +139,8 @@ def _upper_bound(atoms: _Atoms) -> float:
 
 def _deviate(tail: float) -> float:
     """Return a measure of a small probability that is nearly linear in the bound."""
-    return math.sqrt(max(0.0, -2 * math.log(tail)))
+    # Rounding may leave nothing of a tail, or less.
+    return math.sqrt(max(0.0, -2 * math.log(max(tail, sys.float_info.min))))
 
 
 def _tail(atoms: _Atoms, point: float) -> float:

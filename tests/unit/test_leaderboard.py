@@ -20,6 +20,7 @@ from pytest_aecbench.ledger.record import (
     TrialRecord,
 )
 from pytest_aecbench.reports.leaderboard import leaderboard, newest_versions
+from pytest_aecbench.reports.summary import Total
 from tests.unit.test_record import STARTED, a_record, failed, scored
 
 UNVERIFIED = Evaluation(reward=None, threshold=1.0, passed=None, validity="unverified")
@@ -99,6 +100,50 @@ def test_work_that_was_verified_again_counts_once_by_its_latest_verdict() -> Non
         assert best.summary.overall.trials == worst.summary.overall.trials == 1
         assert best.summary.overall.mean is not None
         assert best.summary.overall.mean.mean == 1.0
+
+
+def test_work_that_was_verified_again_stays_the_trial_that_it_was_with_its_cost() -> None:
+    failed_first = record(reward=None, experiment_id="first")
+    retried = record(reward=0.0, experiment_id="first", minute=1, attempt=2)
+    again = record(
+        reward=1.0,
+        experiment_id="again",
+        minute=9,
+        evaluates=evaluated(retried),
+        cost=Cost(),
+        timing=Timing(
+            started_at=STARTED + timedelta(minutes=9),
+            finished_at=STARTED + timedelta(minutes=9, seconds=1),
+        ),
+    )
+    (row,) = leaderboard([failed_first, retried, again]).rows
+    overall = row.summary.overall
+    assert (overall.trials, overall.errors, overall.missing) == (1, 0, 0.0)
+    assert overall.mean is not None
+    assert overall.mean.mean == 1.0
+    assert row.summary.usd == Total(1.0, 2, 2)
+    assert row.summary.tokens_in == Total(20, 2, 2)
+    assert row.summary.duration_sec == 60
+
+
+def test_an_error_of_a_verification_takes_no_reward_away() -> None:
+    first = record(reward=0.75)
+    broken = record(reward=None, minute=1, evaluates=evaluated(first))
+    (row,) = leaderboard([first, broken]).rows
+    assert (row.summary.overall.trials, row.summary.overall.errors) == (1, 0)
+
+
+@pytest.mark.timeout(20)
+def test_records_that_evaluate_one_another_are_ranked() -> None:
+    one, two = record(), record(minute=1)
+    records = [
+        one.model_copy(update={"evaluates": evaluated(two)}),
+        two.model_copy(update={"evaluates": evaluated(one)}),
+        record("other").model_copy(update={"evaluates": evaluated(record())}),
+    ]
+    itself = record("self")
+    records.append(itself.model_copy(update={"evaluates": evaluated(itself)}))
+    assert len(leaderboard(records).rows) == 3
 
 
 def evaluated(record: TrialRecord) -> Evaluated:

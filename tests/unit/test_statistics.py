@@ -54,6 +54,14 @@ def a_result(reward: float | None = 1.0, **changes: Any) -> TrialResult:
     return TrialResult(**{**fields, **changes})
 
 
+@pytest.mark.parametrize("n", [100_000, 1_000_000])
+def test_of_very_many_equal_values_there_is_an_interval(n: int) -> None:
+    for value in (0.0, 1.0):
+        found = mean_interval([value] * n)
+        width = 1 - 0.025 ** (1 / n)  # Clopper and Pearson's
+        assert found.high - found.low == pytest.approx(width, rel=0.01)
+
+
 # From printed tables of Student's distribution, two-sided.
 @pytest.mark.parametrize(
     ("confidence", "degrees", "expected"),

@@ -7,14 +7,13 @@ the step of that tool; their ``extra`` says what they are.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.trajectory import FILE, read_trajectory
+from pytest_aecbench.documents.encoding import encoded
 from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.host.files import whole
 from pytest_aecbench.providers import Usage
@@ -111,20 +110,7 @@ def _document(
 
 
 def _encoded(data: Mapping[str, Any]) -> bytes:
-    try:
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, default=str)
-    except ValueError:
-        text = json.dumps(_finite(data), ensure_ascii=False, default=str)
-    return text.encode("utf-8", "replace")
-
-
-def _finite(value: Any) -> Any:
-    """Return JSON-like data with text for the numbers that JSON has not, such as NaN."""
-    if isinstance(value, Mapping):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return encoded(data, default=str)
 
 
 @dataclass(slots=True)

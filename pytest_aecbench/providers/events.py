@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_aecbench.documents.encoding import finite_json
 from pytest_aecbench.providers.replies import mapping
 
 __all__ = ["assembled"]
@@ -46,9 +47,10 @@ def assembled(body: bytes) -> dict[str, Any]:
 
 
 def _events(body: bytes) -> Iterator[dict[str, Any]]:
-    for line in body.decode().splitlines():
-        if line.startswith("data:"):
-            yield mapping(json.loads(line.removeprefix("data:")))
+    # Not the lines of a str, which also end at characters that a model may write.
+    for line in body.splitlines():
+        if line.startswith(b"data:"):
+            yield mapping(json.loads(line.removeprefix(b"data:")))
 
 
 def _add(block: dict[str, Any], event: dict[str, Any], arguments: dict[int, str]) -> None:
@@ -66,7 +68,7 @@ def _with_arguments(message: dict[str, Any], arguments: dict[int, str]) -> dict[
     """Return the message with the arguments of its tool calls, as text where they are not JSON."""
     for index, text in arguments.items():
         try:
-            message["content"][index]["input"] = json.loads(text or "{}")
+            message["content"][index]["input"] = finite_json(text or "{}")
         except ValueError:
             message["content"][index]["input"] = text
     return message

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pytest_aecbench.documents.encoding import finite_json
 from pytest_aecbench.providers import ToolCall
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def tool_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
     """Return a tool call whose arguments are an object, or the JSON of one, or neither."""
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
     try:
-        parsed = json.loads(raw or "{}") if isinstance(arguments, str) else arguments
+        # Python reads NaN, which no provider takes back.
+        parsed = finite_json(raw or "{}")
     except (RecursionError, ValueError):
         parsed = None
     is_object = isinstance(parsed, dict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import zlib
@@ -12,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote_to_bytes
 
+from pytest_aecbench.documents.encoding import encoded
 from pytest_aecbench.errors import AecBenchError
 from pytest_aecbench.ledger.store import EXPERIMENT_ID
 from pytest_aecbench.reports.html.page import asset, render_served
@@ -200,8 +200,7 @@ def _json(data: object) -> Answer:
 
 
 def _encoded(data: object) -> bytes:
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    return encoded(data, separators=(",", ":"))
 
 
 def _compressed(answer: Answer, headers: Message) -> Answer:

@@ -287,6 +287,13 @@ def test_secrets_are_removed_once_more() -> None:
     assert unpacked(text, "b-0")[0]["entries"][0]["text"] == "<KEY>"
 
 
+def test_a_number_that_json_has_not_costs_no_page() -> None:
+    arguments = {"x": float("nan")}
+    call = {"role": "tool_call", "tool_name": "bash", "arguments": arguments}
+    text = render(Source([record()], evidence=lambda _: Evidence(entries=[call]))).text
+    assert "nan" in str(unpacked(text, "b-0")[0]["entries"])
+
+
 def test_the_page_loads_nothing_and_runs_only_its_own_script(page: bytes) -> None:
     text = page.decode()
     addresses = set(re.findall(r"https?://[^\s\"'<)]*", text))

@@ -206,6 +206,9 @@ def test_a_trajectory_grows_by_whole_lines(client: Client) -> None:
     more = client.ask(f"{address}?from={found['next']}").json
     assert len(more["entries"]) == 1
     assert more["next"] == path.stat().st_size
+    odd = {"role": "tool_call", "tool_name": "bash", "arguments": {"x": float("inf")}}
+    path.write_text(f"{header}{json.dumps(odd)}\n")
+    assert b"Infinity" not in client.ask(address).body
     path.write_text("x" * (5 << 20))
     assert client.ask(address).json["problems"] == ["a line that is too long is left out"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 import uuid
 import zlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_aecbench.documents.encoding import encoded
 from pytest_aecbench.ledger.query import outcome_of
 from pytest_aecbench.reports.html.texts import shown
 from pytest_aecbench.text import duration_text, printable, shortened
@@ -27,8 +27,7 @@ _PHASES = ("wait", "build", "launch", "agent", "collect", "verify")
 
 def packed(data: object) -> str:
     """Return JSON as text that can stand anywhere in a page; equal data gives equal text."""
-    encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return zipped(encoded.encode("utf-8", "replace"))
+    return zipped(encoded(data, separators=(",", ":")))
 
 
 def zipped(data: bytes) -> str:

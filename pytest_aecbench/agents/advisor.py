@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_aecbench.agents.prompts import ADVISOR
 from pytest_aecbench.agents.tools import ToolOutput, clipped, text_argument
-from pytest_aecbench.errors import ContextExceeded, Refused
+from pytest_aecbench.errors import ContextExceeded, Refused, RequestRejected
 from pytest_aecbench.providers import (
     Message,
     ModelRequest,
@@ -52,6 +52,7 @@ class Advisor:
         self._caller = caller
         self._messages = messages
         self._uses = 0
+        self._has_answered = False
 
     def run(self, arguments: Mapping[str, Any], timeout_sec: float) -> ToolOutput:
         """Ask the advisor."""
@@ -59,6 +60,8 @@ class Advisor:
         most = self._parameters.max_uses
         if self._uses >= most:
             return ToolOutput(f"all {most} questions are used; go on alone", is_error=True)
+        if not question.strip():
+            return ToolOutput("question: is blank; ask something", is_error=True)
         self._uses += 1
         shown = self._messages[max(0, len(self._messages) - self._parameters.context_window) :]
         context = "\n\n".join(line for message in shown for line in message_lines(message))
@@ -70,8 +73,12 @@ class Advisor:
         )
         try:
             answer = self._caller.call(request).reply.message.text
-        except (ContextExceeded, Refused) as error:
+        except (ContextExceeded, Refused, RequestRejected) as error:
+            # The first request shows whether the advisor's settings are right.
+            if isinstance(error, RequestRejected) and not self._has_answered:
+                raise
             return ToolOutput(f"the advisor does not answer: {error}", is_error=True)
+        self._has_answered = True
         left = most - self._uses
         return ToolOutput(f"{answer or '(no answer)'}\n[{left} questions left]")
 

@@ -11,6 +11,7 @@ doubles in regular steps until all are in use.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import random
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from filelock import BaseFileLock
 
-__all__ = ["cores", "lower", "slot"]
+__all__ = ["cores", "file_name", "lower", "slot"]
 
 # How many slots a waiting process tries in each round, besides the one it is the heir of.
 _GLANCES = 8
@@ -41,6 +42,7 @@ _RAMP_SEC = 5.0
 _LOWERED_SEC = 60.0
 # After this long without use the ramp starts again.
 _IDLE_SEC = 600.0
+_LONGEST_NAME = 100
 
 
 @contextmanager
@@ -117,11 +119,15 @@ def _usable(backend: str, count: int) -> int:
 
 
 def _limit_file(backend: str) -> Path:
-    return shared_directory("slots") / f"{_slug(backend)}.limit"
+    return shared_directory("slots") / f"{file_name(backend)}.limit"
 
 
-def _slug(backend: str) -> str:
-    return re.sub(r"\W+", "-", backend)
+def file_name(backend: str) -> str:
+    """Return a name for files about a backend or a model, which may have a long one."""
+    slug = re.sub(r"[^A-Za-z0-9_]+", "-", backend)
+    if len(slug) <= _LONGEST_NAME:
+        return slug
+    return f"{slug[:_LONGEST_NAME]}-{hashlib.sha256(backend.encode()).hexdigest()[:16]}"
 
 
 # The slots that this process has: with hundreds of them, to try each takes longer than a trial.
@@ -181,7 +187,7 @@ class _Seeker:
     """A trial that looks for a slot and meanwhile may be the heir of one."""
 
     def __init__(self, backend: str, count: int) -> None:
-        self._files = f"{shared_directory('slots') / _slug(backend)}-"
+        self._files = f"{shared_directory('slots') / file_name(backend)}-"
         self.bell = Bell()
         self._slot: tuple[int, BaseFileLock] | None = None
         self._claim: tuple[int, BaseFileLock] | None = None

@@ -7,7 +7,6 @@ is told to slow down, all of them wait and fewer requests are in flight for a wh
 from __future__ import annotations
 
 import random
-import re
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -70,4 +69,4 @@ class Budget:
 
     @property
     def _file(self) -> Path:
-        return shared_directory("slots") / f"{re.sub(r'[^A-Za-z0-9]+', '-', self._name)}.pause"
+        return shared_directory("slots") / f"{slots.file_name(self._name)}.pause"

@@ -180,12 +180,14 @@ def test_prompts_that_wait_do_not_fill_the_memory_of_the_host(
     code = """
 print([type(one).__name__ for one in llm_query_batched(['sub' + 'x' * 400_000] * 3)])
 print([type(one).__name__ for one in llm_query_batched(['sub' + 'x' * 400_000] * 2)])
+print([type(one).__name__ for one in llm_query_batched(['sub' + 'é' * 300_000] * 2)])
 try:
     llm_query_batched(['sub'] * 10_001)
 except ValueError as error:
     print(error)
 """
     run = workshop.solve(cell(code), cell("FINAL(1)"), others={"sub": "two"})
-    many, few, error, *_ = run.results[0].splitlines()
+    many, few, wide, error, *_ = run.results[0].splitlines()
     assert (many, few) == ("['SubcallError', 'SubcallError', 'SubcallError']", "['str', 'str']")
+    assert wide == "['SubcallError', 'SubcallError']"
     assert error == "10,001 prompts at once are too many; give 10,000"

@@ -19,7 +19,7 @@ from filelock import FileLock
 from pytest_aecbench.host.files import shared_directory
 from pytest_aecbench.host.hub import Hub
 from pytest_aecbench.host.lanes import pause
-from pytest_aecbench.host.slots import cores, lower, slot
+from pytest_aecbench.host.slots import cores, file_name, lower, slot
 
 pytestmark = pytest.mark.usefixtures("own_machine")
 
@@ -95,6 +95,16 @@ def test_there_are_never_more_than_slots_and_everybody_gets_turns(
         for taker in takers:
             assert taker.wait(60) == 0
     assert most_at_once(log) <= max(counts)
+
+
+def test_a_name_of_any_length_has_slots_of_its_own() -> None:
+    names = ["model-scripted-" + "/long" * 100 + end for end in "ab"]
+    for name in names:
+        lower(name, 8)
+        with slot(name, 8):
+            pass
+    assert len(set(map(file_name, [*names, "docker", "model_x"]))) == 4
+    assert file_name("docker") == "docker"
 
 
 def test_a_slot_is_free_when_its_holder_dies(tmp_path: Path) -> None:

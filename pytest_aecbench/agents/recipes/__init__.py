@@ -26,7 +26,7 @@ from pytest_aecbench.errors import (
     Refused,
     SettingsError,
 )
-from pytest_aecbench.providers.faults import Answer, broken, from_answer
+from pytest_aecbench.providers.faults import Answer, broken, from_answer, masked
 from pytest_aecbench.providers.prices import find_price
 from pytest_aecbench.providers.routing import Route, find_route
 from pytest_aecbench.text import shortened
@@ -47,6 +47,11 @@ __all__ = ["RecipeAgent", "last_event"]
 _REPORT_SEC = 60.0
 # Programs also say so without the status of HTTP.
 _TOO_LONG = re.compile(r"too long|context[ _](?:window|length)", re.IGNORECASE)
+# Ends that are the model's own doing, by the words of programs that tell no status.
+_ENDS: tuple[tuple[re.Pattern[str], type[ProviderError]], ...] = (
+    (re.compile(r"output token maximum", re.IGNORECASE), ContextExceeded),
+    (re.compile(r"usage policy|unable to respond to this request", re.IGNORECASE), Refused),
+)
 
 
 class RecipeAgent:
@@ -177,7 +182,9 @@ class RecipeAgent:
         if status is None and _TOO_LONG.search(message):
             status = 400
         if status is None:
-            return broken(self.route, message)
+            kinds = (kind for words, kind in _ENDS if words.search(message))
+            kind = next(kinds, None)
+            return kind(masked(self.route, message)) if kind else broken(self.route, message)
         return from_answer(self.route, Answer(status, message))
 
 

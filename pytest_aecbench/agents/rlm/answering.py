@@ -29,13 +29,13 @@ Reply: TypeAlias = dict[str, Any]
 Child: TypeAlias = Callable[[Mapping[str, Any], "Place"], Reply]
 
 _KINDS = ("llm_query", *SUBCALLS)
-# Prompts that wait are in the host's memory; a cell's threads could ask for ever more of them.
+# Calls that wait are in the host's memory; a cell's threads could make ever more of them.
 _MOST_WAITING = 256 * 1024**2
 
 
 @dataclass(slots=True)
 class _Group:
-    """Calls that a cell made together, with the size of their prompts."""
+    """Calls that a cell made together, with their size in bytes."""
 
     futures: list[Future[Reply]] = field(default_factory=list)
     left: int = 0
@@ -70,7 +70,7 @@ class Answering:
         for number, requests in groups.items():
             # A cell can forge a number that there is; the calls of both are answered together.
             group = self._groups.setdefault(number, _Group())
-            size = sum(len(str(request.get("prompt"))) for request in requests)
+            size = sum(len(repr(request).encode("utf-8", "replace")) for request in requests)
             is_much = sum(other.size for other in self._groups.values()) + size > _MOST_WAITING
             reply = _too_much if is_much else self._reply
             group.size += 0 if is_much else size

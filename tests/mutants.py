@@ -40,7 +40,7 @@ TESTS = {
     "reports/gate_parser": "tests/unit/test_gates.py",
     "trials/reward": "tests/unit/test_reward.py",
     "ledger/store": "tests/unit/test_ledger.py -k 'not killed and not documented'",
-    "ledger/query": "tests/unit/test_leaderboard.py",
+    "ledger/query": "tests/unit/test_query.py",
     "ledger/identity": "tests/unit/test_identity.py",
     "ledger/journal": "tests/unit/test_journal.py",
     "host/heartbeat": "tests/unit/test_heartbeat.py tests/unit/test_ownership.py",

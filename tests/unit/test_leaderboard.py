@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from pytest_aecbench.errors import SettingsError
-from pytest_aecbench.ledger.query import Query, outcome_of, parse_since
 from pytest_aecbench.ledger.record import (
     AgentIdentity,
     Cost,
-    DatasetIdentity,
     Evaluated,
     Evaluation,
     TaskIdentity,
@@ -250,54 +247,6 @@ def test_a_pair_with_too_few_tasks_has_no_p_and_does_not_raise_those_of_others()
 
 def test_no_records_give_an_empty_board() -> None:
     assert leaderboard([]).rows == ()
-
-
-# which records are asked for
-
-
-def test_every_condition_narrows_and_all_must_hold() -> None:
-    used = DatasetIdentity(name="mine", version="1.0.0", content_hash="x")
-    records = [
-        record("a", "civil/x", 1.0),
-        record("b", "civil/y", 0.0, minute=1, dataset=used),
-        record("a", "water/z", None, minute=2),
-        record("c", "water/z", minute=3, evaluation=UNVERIFIED),
-    ]
-
-    def tasks(**conditions: Any) -> list[str]:
-        return [one.task.task_id for one in Query(**conditions).select(reversed(records))]
-
-    assert tasks() == ["civil/x", "civil/y", "water/z", "water/z"]
-    assert tasks(agent="a") == ["civil/x", "water/z"]
-    assert tasks(task="civil/*") == ["civil/x", "civil/y"]
-    assert tasks(domain="civil") == ["civil/x", "civil/y"]
-    assert tasks(dataset="mine") == tasks(dataset="mine@1.0.0") == ["civil/y"]
-    assert tasks(dataset="mine@2.0.0") == []
-    assert tasks(since=STARTED + timedelta(minutes=2)) == ["water/z", "water/z"]
-    assert tasks(outcome="error") == ["water/z"]
-    assert tasks(agent="a", outcome="passed") == ["civil/x"]
-    assert [outcome_of(one) for one in records] == ["passed", "failed", "error", "unverified"]
-
-
-@pytest.mark.parametrize(
-    "text", ["2026-04-12T10:00:00Z", "2026-04-12T10:00", "2026-04-12T12:00:00+02:00"]
-)
-def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
-    assert parse_since(text, "--since") == STARTED
-
-
-def test_how_long_ago_is_a_time_too() -> None:
-    now = datetime.now(timezone.utc)
-    for text, ago in (("2d", {"days": 2}), ("47h", {"hours": 47}), ("30m", {"minutes": 30})):
-        since = parse_since(text, "x")
-        assert timedelta(0) <= since + timedelta(**ago) - now < timedelta(minutes=1)
-
-
-@pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "-7d", "2026-13-01", "999999d"])
-def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(SettingsError) as raised:
-        parse_since(text, "--since")
-    assert str(raised.value).startswith(f"--since: {text!r} is not a time; use one such as")
 
 
 def test_nothing_is_ranked_without_records() -> None:

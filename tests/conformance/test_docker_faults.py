@@ -336,7 +336,7 @@ def test_an_engine_that_stops_while_it_builds_an_image_is_tried_again(
     assert run.returncode == pytest.ExitCode.OK, output
     first, *later = causes(project)
     assert first == "backend"
-    assert {*later} <= {"backend", "launch", ""}
+    assert {*later} <= {"backend", "backend_lost", "launch", ""}
 
 
 @pytest.mark.parametrize(

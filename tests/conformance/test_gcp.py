@@ -304,8 +304,8 @@ def test_a_trial_whose_inputs_cannot_be_staged_costs_no_sibling_its_result(cloud
 def test_every_end_of_a_machine_is_told_apart_with_what_to_do_and_its_log(cloud: Cloud) -> None:
     cloud.task()
     for index, code in enumerate(ENDS):
-        cloud.server.mishaps.append(Mishap(code, index=index, after_sec=5))
-    agent = "--aec-agent=slow=command:echo said; sleep 20"
+        cloud.server.mishaps.append(Mishap(code, index=index, after_sec=20))
+    agent = "--aec-agent=slow=command:echo said; sleep 60"
     cloud.run(f"--aec-repetitions={len(ENDS)}", "--aec-retries=0", agent)
     records = [one for one in cloud.project.records() if one["attempt"] == 1]
     found = {one["repetition"]: one["evaluation"]["error"] for one in records}

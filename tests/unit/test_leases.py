@@ -52,6 +52,17 @@ def test_leases_are_told_apart_by_their_owners(tmp_path: Path) -> None:
     assert runs.find_leases() == ([dead, elsewhere], [])
 
 
+def test_a_run_is_known_to_live_or_to_be_dead_only_where_its_process_can_be_seen(
+    tmp_path: Path,
+) -> None:
+    begin("alive", tmp_path)
+    begin("dead", tmp_path, started="1")
+    begin("elsewhere", tmp_path, namespace="1")
+    lease_file("torn").write_bytes(b"{}")
+    names = ("alive", "dead", "elsewhere", "torn", "ended")
+    assert [runs.is_alive(name) for name in names] == [True, False, None, None, None]
+
+
 def test_a_lease_has_the_whole_path_of_its_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,7 +54,7 @@ def pytest_terminal_summary(
     results = results_of(config)
     if results is None or terminalreporter.verbosity < -1:
         return
-    trials = results.settled(orderly=exitstatus in (0, 1))
+    trials = results.settled()
     is_stopped = exitstatus == _INTERRUPTED and has_trials(config)
     if not trials and not is_stopped:
         return

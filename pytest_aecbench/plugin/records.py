@@ -173,10 +173,7 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None], report: pytest.TestRepor
         _show_as_error(report, broken)
         record = away(keep_failure, trial, broken)
     item.user_properties.extend(properties(record))
-    result = TrialResult.from_record(record)
-    if result.reward is not None:  # by today's threshold, also where it is reused
-        result = result._replace(passed=result.reward >= trial.threshold)
-    item.result = result.to_dict()
+    item.result = TrialResult.from_record(record).to_dict()
 
 
 def _show_as_error(report: pytest.TestReport, error: Exception) -> None:

@@ -240,7 +240,7 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
         experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
         Ledger(settings.ledger_root).keep_experiment(settings.experiment_id, experiment)
         trials = [node_ids[number] for number in state.order if is_trial(node_ids[number])]
-        _write_plan(settings, trials, state.reusable)
+        _write_plan(settings, trials, state.reusable.settled)
     recovered = recover(settings)
     end_dead_leases(settings.ledger_root)
     secrets = sorted(settings.secrets())
@@ -308,7 +308,7 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
         for change in state.dataset.changes:
             reporter.write_line(f"aec: not as in the dataset: {change}")
     if settings.resume:
-        settled = counted(len(state.reusable), "trial")
+        settled = counted(len(state.reusable.settled), "trial")
         reporter.write_line(f"aec: resuming: {settled} settled already")
     if settings.evaluate is not None:
         from pytest_aecbench.plugin.evaluate import summary_of

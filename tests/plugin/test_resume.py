@@ -83,6 +83,40 @@ def test_reused_rewards_meet_todays_threshold(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "before", "today", "runs_again"),
+    [
+        (1, ["--aec-threshold=0.3"], [], True),
+        (1, ["--aec-threshold=0.3"], ["--aec-threshold=0.5"], True),
+        (1, [], ["--aec-threshold=0.3"], False),
+        (0.3, ["--aec-threshold=0.5"], [], False),
+    ],
+)
+def test_only_rewards_that_fail_todays_threshold_run_again(
+    anyhow: Project, own: float, before: list[str], today: list[str], runs_again: bool
+) -> None:
+    anyhow.task(toml=f"[metadata]\npass_threshold = {own}\n")
+    half = f"--aec-agent={HALF}"
+    anyhow.run(half, "--aec-experiment-id=mine", *before)
+    result = anyhow.run(half, "--aec-resume=mine", "--aec-rerun=failed", *today)
+    assert len(anyhow.records()) == 1 + runs_again
+    result.assert_outcomes(**{"failed" if runs_again else "passed": 1})
+
+
+@pytest.mark.parametrize(
+    ("before", "today", "is_shown"), [("0.3", "0.5", True), ("0.5", "0.3", False)]
+)
+def test_the_summary_says_how_agents_of_reused_trials_ended_that_fail_today(
+    project: Project, before: str, today: str, is_shown: bool
+) -> None:
+    project.task()
+    agent = f"--aec-agent={HALF}; exit 3"
+    project.run(agent, "--aec-experiment-id=mine", f"--aec-threshold={before}")
+    result = project.run(agent, "--aec-resume=mine", f"--aec-threshold={today}")
+    assert len(project.records()) == 1
+    assert ("exited non-zero" in result.stdout.str()) == is_shown
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--aec-resume=nosuch"], "--aec-resume: experiment 'nosuch' not found in "),

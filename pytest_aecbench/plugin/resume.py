@@ -24,12 +24,12 @@ __all__ = ["Reusable", "find_reusable", "reused_record", "stored_record"]
 class Reusable:
     """The scored records of an experiment, in plain types, which can be handed to workers.
 
-    ``trial_ids`` has the records by trial key. ``settled`` has those of them that need not be
-    earned again as far as the ledger tells: a task may have its own threshold, which counts when
-    its trial begins.
+    ``trial_ids`` has the records by trial key, of which several are at one place or name each.
+    ``settled`` has one for each key that need not be earned again as far as the ledger tells: a
+    task may have its own threshold, which counts when its trial begins.
     """
 
-    trial_ids: dict[str, str] = field(default_factory=dict)
+    trial_ids: dict[str, list[str]] = field(default_factory=dict)
     settled: dict[str, str] = field(default_factory=dict)
 
 
@@ -46,15 +46,19 @@ def find_reusable(settings: Settings, claims: Claims) -> Reusable:
 
     with open_index(settings.ledger_root) as index:
         records = index.load(settings.experiment_id).entries
-    for record in final_attempts(records, lambda record: record.trial_key):
+    for record in final_attempts(records, _named):
         if record.scored:
-            found.trial_ids[record.trial_key] = record.trial_id
+            found.trial_ids.setdefault(record.trial_key, []).append(record.trial_id)
             threshold = settings.threshold
             if threshold is None:
                 threshold = record.evaluation.threshold
             if _is_settled(settings, record, threshold):
                 found.settled[record.trial_key] = record.trial_id
     return found
+
+
+def _named(record: Recorded) -> tuple[str, str, str]:
+    return record.trial_key, record.task.task_id, record.agent.name
 
 
 def _is_settled(settings: Settings, record: Recorded, threshold: float) -> bool:
@@ -64,21 +68,43 @@ def _is_settled(settings: Settings, record: Recorded, threshold: float) -> bool:
 
 
 def reused_record(config: pytest.Config, trial: Trial) -> TrialRecord | None:
-    """Return the record to reuse instead of running the trial, if there is one."""
-    trial_id = state_of(config).reusable.trial_ids.get(trial.key)
-    if trial_id is None:
+    """Return the record to reuse instead of running the trial, if there is one.
+
+    The same task may be at another place too, and the same agent may have another name. The trial's
+    own record goes before theirs.
+    """
+    trial_ids = state_of(config).reusable.trial_ids.get(trial.key)
+    if trial_ids is None:
         return None
-    record = stored_record(trial, trial_id)
-    return record if _is_settled(trial.settings, record, trial.threshold) else None
+    records = [_read(trial, trial_id) for trial_id in trial_ids]
+    name = trial.key, trial.task.task_id, trial.agent.name
+    own = [record for record in records if _named(record) == name]
+    (record,) = final_attempts(own or records, lambda record: record.trial_key)
+    return _as_of(trial, record) if _is_settled(trial.settings, record, trial.threshold) else None
 
 
 def stored_record(trial: Trial, trial_id: str) -> TrialRecord:
-    """Return a record of the trial's experiment, judged by the trial's threshold of today."""
+    """Return a record of the trial's experiment, as one of this very trial."""
+    return _as_of(trial, _read(trial, trial_id))
+
+
+def _read(trial: Trial, trial_id: str) -> TrialRecord:
     from pytest_aecbench.ledger.record import TrialRecord
 
     path = trial.settings.experiment_ledger / f"{trial_id}.json"
-    record = TrialRecord.from_json(path.read_bytes())
-    evaluation = record.evaluation
+    return TrialRecord.from_json(path.read_bytes())
+
+
+def _as_of(trial: Trial, record: TrialRecord) -> TrialRecord:
+    """Return the record with the names of the trial, and judged by its threshold of today."""
+    task, evaluation = trial.task, record.evaluation
     passed = None if evaluation.reward is None else evaluation.reward >= trial.threshold
     judged = {"threshold": trial.threshold, "passed": passed}
-    return record.model_copy(update={"evaluation": evaluation.model_copy(update=judged)})
+    placed = {"task_id": task.task_id, "domain": task.domain}
+    return record.model_copy(
+        update={
+            "task": record.task.model_copy(update=placed),
+            "agent": record.agent.model_copy(update={"name": trial.agent.name}),
+            "evaluation": evaluation.model_copy(update=judged),
+        }
+    )

@@ -68,7 +68,7 @@ def test_a_worker_that_replaces_another_is_told_the_same(project: Project, secon
     first = told["told-gw0.json"]
     assert all(each == first for each in told.values())
     assert first["aecbench"]["reusable"] == {
-        "trial_ids": {known["trial_key"]: known["trial_id"]},
+        "trial_ids": {known["trial_key"]: [known["trial_id"]]},
         "settled": {known["trial_key"]: known["trial_id"]},
     }
     plan_file = project.path / f"jobs/mine/{first['aecbench']['settings']['run_id']}.plan.json"

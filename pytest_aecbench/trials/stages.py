@@ -202,8 +202,7 @@ def attributed(trial: Trial) -> Iterator[None]:
     try:
         yield
     except BackendError as error:
-        is_ours = trial.evaluates is not None or trial.is_rehearsal  # no agent is at work
-        if is_ours or isinstance(error, BACKENDS_OWN):
+        if not trial.has_agent or isinstance(error, BACKENDS_OWN):
             raise
         if not isinstance(error, SandboxBroken) and not trial.is_second_chance:
             trial.is_in_doubt = True

@@ -18,11 +18,11 @@ from pytest_aecbench.errors import (
     VerifierError,
 )
 from pytest_aecbench.text import shortened
+from pytest_aecbench.trials.full_disk import blame_for_full_disk
 from pytest_aecbench.trials.reward import Reward, read_reward
 from pytest_aecbench.trials.stages import (
     BACKENDS_OWN,
     attributed,
-    check_space,
     collect,
     evidence_kept,
     launch,
@@ -55,7 +55,6 @@ _COPY = "verifier-workspace"
 EMPTY = "empty"
 _STOP_SEC = 60.0
 _PROBE_SEC = 60.0
-_STORAGE_MB = 10240  # for a task that does not say how much its sandbox may store
 _MAX_CAUSE = 300
 
 
@@ -192,26 +191,12 @@ def _take_home(trial: Trial, sandbox: Sandbox) -> None:
         with attributed(trial):
             collect(trial, sandbox)
     except LedgerError as error:
-        _blame_for_full_disk(trial, sandbox, error)
+        blame_for_full_disk(trial, sandbox, error)
     is_in_the_way = trial.spare is None or trial.broken  # it may have filled the disk
     if trial.settings.keep == "none" and is_in_the_way and not trial.is_rehearsal:
         sandbox.close()  # accounts have limits, so the verifier's sandbox takes its place
     for directory in (trial.workspace_dir, trial.logs_dir):
         directory.mkdir(exist_ok=True)
-
-
-def _blame_for_full_disk(trial: Trial, sandbox: Sandbox, error: LedgerError) -> None:
-    """Raise the error, unless the agent has filled the disk with more than its task allows."""
-    if trial.is_rehearsal:
-        raise error
-    sandbox.close()
-    for directory in (trial.workspace_dir, trial.logs_dir):
-        shutil.rmtree(directory, ignore_errors=True)
-    check_space(trial.settings.jobs_root)
-    allowed_mb = trial.task.config.environment.storage_mb or _STORAGE_MB
-    if shutil.disk_usage(trial.settings.jobs_root).free < allowed_mb * 1024**2:
-        raise error
-    trial.broken = trial.broken or "agent broke its sandbox: it filled the disk"
 
 
 def _verify_separately(

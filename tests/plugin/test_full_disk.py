@@ -161,6 +161,41 @@ def test_an_agent_is_not_blamed_for_a_disk_that_is_too_small(project: Project) -
     assert "No space left on device" in output
 
 
+# Fills the disk with a neighbour's files while outputs are collected, and then removes them.
+CROWDED_BACKEND = (
+    RUINOUS_BACKEND.partition("class Ruinous")[0]
+    + """
+class Crowded(LocalBackend):
+    def collect_outputs(self, *, handle):
+        found = super().collect_outputs(handle=handle)
+        if not (HERE / "filled").exists():
+            (HERE / "filled").touch()
+            fill(HERE / "jobs")
+        return found
+
+    def teardown(self, *, handle):
+        for file in (HERE / "jobs").glob("fill-*"):
+            file.unlink()
+        super().teardown(handle=handle)
+
+
+def pytest_aecbench_make_backend(config, name):
+    return Crowded() if name == "crowded" else None
+"""
+)
+
+
+def test_an_agent_is_not_blamed_for_a_disk_that_a_neighbour_has_filled(project: Project) -> None:
+    project.task(toml="[environment]\nstorage_mb = 2\n")
+    (project.path / "conftest.py").write_text(CROWDED_BACKEND)
+    returncode, output = run_on_disk(project, "jobs", "8m", "--aec-backend=crowded")
+    assert returncode == pytest.ExitCode.INTERRUPTED, output
+    (path,) = (project.path / "after/artefacts/ledger").glob("*/*.json")
+    evaluation = json.loads(path.read_text())["evaluation"]
+    assert (evaluation["reward"], evaluation["error"]["cause"]) == (None, "ledger")
+    assert list((project.path / "after/jobs").glob("*/*/workspace/output.jsonl"))
+
+
 def test_a_full_disk_for_files_refuses_the_run_before_it_begins(project: Project) -> None:
     project.task()
     (project.path / "jobs").write_text("in the way")

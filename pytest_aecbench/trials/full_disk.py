@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.host.homes import remove_tree, stored_bytes
 from pytest_aecbench.trials.stages import check_space
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_aecbench.backends.sandbox import Sandbox
-    from pytest_aecbench.errors import LedgerError
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["blame_for_full_disk"]
+__all__ = ["full_disk_attributed"]
 
 _STORAGE_MB = 10240  # for a task that does not say how much its sandbox may store
 
 
-def blame_for_full_disk(trial: Trial, sandbox: Sandbox, error: LedgerError) -> None:
-    """Raise the error, unless the agent has stored more than its task allows.
+@contextmanager
+def full_disk_attributed(trial: Trial, sandbox: Sandbox) -> Iterator[None]:
+    """Make a full disk the agent's outcome, if it has stored more than its task allows.
 
-    The sandbox and the agent's files are removed then, and ``trial.broken`` says so. The room that
-    is left does not tell who is to blame, because neighbours fill and free the same disk.
+    Its sandbox and files are removed then, and ``trial.broken`` says so. Room that is left does not
+    tell who is to blame, because neighbours fill and free the same disk.
     """
+    try:
+        yield
+    except LedgerError:
+        if not _has_agent_stored_too_much(trial, sandbox):
+            raise
+        _remove_work(trial, sandbox)
+        trial.broken = trial.broken or "agent broke its sandbox: it filled the disk"
+
+
+def _has_agent_stored_too_much(trial: Trial, sandbox: Sandbox) -> bool:
     allowed_mb = trial.task.config.environment.storage_mb or _STORAGE_MB
-    if not trial.has_agent or _stored_bytes(trial, sandbox) <= allowed_mb * 1024**2:
-        raise error
+    if not trial.has_agent:
+        return False
+    # The workspace may be here and in the sandbox.
+    return max(stored_bytes(trial.directory), sandbox.stored_bytes()) > allowed_mb * 1024**2
+
+
+def _remove_work(trial: Trial, sandbox: Sandbox) -> None:
+    """Remove the sandbox and the files that came of it; raise LedgerError if that gives no room."""
     sandbox.close()
     remove_tree(trial.logs_dir)
     # A backend may have begun to copy the workspace beside it.
@@ -34,9 +54,3 @@ def blame_for_full_disk(trial: Trial, sandbox: Sandbox, error: LedgerError) -> N
     check_space(trial.settings.jobs_root)
     for directory in (trial.workspace_dir, trial.logs_dir):
         directory.mkdir()
-    trial.broken = trial.broken or "agent broke its sandbox: it filled the disk"
-
-
-def _stored_bytes(trial: Trial, sandbox: Sandbox) -> int:
-    """Return how much the agent has stored; its workspace may be here and in the sandbox."""
-    return max(stored_bytes(trial.directory), sandbox.stored_bytes())

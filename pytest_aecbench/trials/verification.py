@@ -14,11 +14,10 @@ from pytest_aecbench.errors import (
     AecBenchError,
     BackendError,
     BackendLost,
-    LedgerError,
     VerifierError,
 )
 from pytest_aecbench.text import shortened
-from pytest_aecbench.trials.full_disk import blame_for_full_disk
+from pytest_aecbench.trials.full_disk import full_disk_attributed
 from pytest_aecbench.trials.reward import Reward, read_reward
 from pytest_aecbench.trials.stages import (
     BACKENDS_OWN,
@@ -110,14 +109,16 @@ def start_ahead(trial: Trial, backend: ComputeBackend, image: str) -> None:
 def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) -> Reward:
     """Stop the agent's processes, run the verifier, bring everything home, read the reward."""
     sandbox.user = trial.task.config.verifier.user
-    judge = partial(_verify_separately, trial, sandbox, backend, image)
+    judge = separately = partial(_verify_separately, trial, sandbox, backend, image)
     try:
-        if trial.task.verifier_mode == "shared" and not trial.broken:
-            with attributed(trial):
-                judge = partial(verify_here, trial, sandbox)
-                return judge()
-            judge = partial(_verify_separately, trial, sandbox, backend, image)
-        _take_home(trial, sandbox)
+        with full_disk_attributed(trial, sandbox):
+            if trial.task.verifier_mode == "shared" and not trial.broken:
+                with attributed(trial):
+                    judge = partial(verify_here, trial, sandbox)
+                    return judge()
+                judge = separately
+            _take_home(trial, sandbox)
+        judge = separately
         return judge()
     except (VerifierError, BackendError) as error:
         if isinstance(error, BACKENDS_OWN) or trial.is_in_doubt or trial.is_rehearsal:
@@ -182,16 +183,13 @@ def verify_here(trial: Trial, sandbox: Sandbox) -> Reward:
 
 def _take_home(trial: Trial, sandbox: Sandbox) -> None:
     """End the agent's processes and collect its files, as far as it left them so."""
-    try:
-        with attributed(trial), trial.timed("collect"):
-            if trial.is_rehearsal:  # which goes on to use the sandbox
-                sandbox.execute(":", exclusive=True)
-            else:
-                sandbox.stop(_STOP_SEC)
-        with attributed(trial):
-            collect(trial, sandbox)
-    except LedgerError as error:
-        blame_for_full_disk(trial, sandbox, error)
+    with attributed(trial), trial.timed("collect"):
+        if trial.is_rehearsal:  # which goes on to use the sandbox
+            sandbox.execute(":", exclusive=True)
+        else:
+            sandbox.stop(_STOP_SEC)
+    with attributed(trial):
+        collect(trial, sandbox)
     is_in_the_way = trial.spare is None or trial.broken  # it may have filled the disk
     if trial.settings.keep == "none" and is_in_the_way and not trial.is_rehearsal:
         sandbox.close()  # accounts have limits, so the verifier's sandbox takes its place

@@ -137,13 +137,14 @@ def test_a_disk_that_fails_in_mid_run_stops_it(
         assert phases
 
 
+@pytest.mark.parametrize("mode", ["separate", "shared"])
 @pytest.mark.parametrize("arguments", [(), at_night(("-n1",))], ids=["plain", "n1"])
 def test_an_agent_that_fills_the_disk_is_scored_and_the_run_goes_on(
-    project: Project, arguments: tuple[str, ...]
+    project: Project, arguments: tuple[str, ...], mode: str
 ) -> None:
-    storage = "[environment]\nstorage_mb = 2\n"
-    project.task("civil/a", toml=storage, solve="cat /dev/zero > zeros")
-    project.task("civil/b", toml=storage)
+    toml = f'[environment]\nstorage_mb = 2\n[verifier]\nenvironment_mode = "{mode}"\n'
+    project.task("civil/a", toml=toml, solve="cat /dev/zero > zeros")
+    project.task("civil/b", toml=toml)
     returncode, output = run_on_disk(project, "jobs", "8m", *arguments)
     assert returncode == pytest.ExitCode.TESTS_FAILED, output
     after = project.path / "after/artefacts/ledger"

@@ -27,6 +27,7 @@
     │   └── Refused          a content filter answered; built-in agents end with it
     ├── VerifierError        the verifier gave no usable reward
     └── LedgerError          a record or a trial's files could not be kept
+        └── EvaluationError  the stored work of one trial cannot be evaluated
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ __all__ = [
     "Classification",
     "ConnectionFailed",
     "ContextExceeded",
+    "EvaluationError",
     "LaunchError",
     "LedgerError",
     "ModelNotFound",
@@ -176,6 +178,10 @@ class VerifierError(AecBenchError):
 
 class LedgerError(AecBenchError):
     """A record or a trial's files could not be written or read."""
+
+
+class EvaluationError(LedgerError):
+    """The stored work of one trial cannot be evaluated; that of others may be."""
 
 
 class Classification(NamedTuple):

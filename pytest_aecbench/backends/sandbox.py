@@ -95,6 +95,11 @@ class Sandbox:
         elif self.execute(":", timeout_sec=timeout_sec, exclusive=True).timed_out:
             raise SandboxBroken(f"no command ends within {timeout_sec:.0f} s")
 
+    def stored_bytes(self) -> int:
+        """Return how much the sandbox has stored on a disk of this machine, as far as is known."""
+        stored = getattr(self.backend, "stored_bytes", None)
+        return int(stored(self.handle)) if stored else 0
+
     def keep(self) -> str:
         """Keep the sandbox after its end, if the backend can; return how to enter it."""
         keep = getattr(self.backend, "keep", None)

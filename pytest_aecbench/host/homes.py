@@ -25,6 +25,7 @@ __all__ = [
     "keep",
     "make_home",
     "remove_tree",
+    "stored_bytes",
 ]
 
 _OWNER_FILE = "owner.json"
@@ -106,3 +107,12 @@ def remove_tree(directory: Path) -> None:
             for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
                 subprocess.run([*command, "--", directory], stderr=subprocess.DEVNULL, check=False)
             return
+
+
+def stored_bytes(*directories: Path) -> int:
+    """Return how much of their disks directories take up, whatever an agent has put into them."""
+    # Directories may be unreadable, or deeper than a path can be long, and files full of holes.
+    for command in (["chmod", "-R", "u+rwX"], ["du", "-skxc"]):
+        done = subprocess.run([*command, "--", *directories], capture_output=True, check=False)
+    total = done.stdout.rpartition(b"\n")[0].rpartition(b"\n")[2].split()
+    return int(total[0]) * 1024 if total else 0

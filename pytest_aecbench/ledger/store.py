@@ -91,7 +91,8 @@ class Ledger:
         with _one_line(directory, "written"):
             for number in itertools.count(2):
                 if not path.exists():
-                    with _temporary(path, data) as temporary:
+                    # Another run may be faster, and wants the same or something else.
+                    with _temporary(path, data) as temporary, contextlib.suppress(FileExistsError):
                         _place(temporary, path)
                     _sync_directory(directory)
                 if _without_comments(path.read_bytes()) == _without_comments(data):

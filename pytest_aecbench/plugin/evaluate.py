@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_aecbench.errors import LedgerError, SettingsError
+from pytest_aecbench.errors import EvaluationError, LedgerError, SettingsError
 from pytest_aecbench.host.files import shown_path
 from pytest_aecbench.ledger.identity import agent_key, final_attempts
 from pytest_aecbench.plugin.state import settings_of, state_of
@@ -140,7 +140,9 @@ def stored_record(config: pytest.Config, trial: Trial) -> TrialRecord | None:
     try:
         return TrialRecord.from_json(path.read_bytes())
     except OSError as error:
-        raise LedgerError(f"{shown_path(path)}: cannot be read; {error.strerror}") from None
+        raise EvaluationError(f"{shown_path(path)}: cannot be read; {error.strerror}") from None
+    except LedgerError as error:
+        raise EvaluationError(f"{shown_path(path)}: {error}") from None
 
 
 def check(trial: Trial) -> None:
@@ -153,15 +155,17 @@ def check(trial: Trial) -> None:
     where = shown_path(workspace)
     if record.agent_result is None:
         cause = record.evaluation.error.cause if record.evaluation.error else "unknown"
-        raise LedgerError(f"{where}: its agent never finished ({cause}); run the trial again")
+        raise EvaluationError(f"{where}: its agent never finished ({cause}); run the trial again")
     if record.completeness != "complete":
         missing = [warning for warning in record.warnings if "not collected: " in warning]
         said = f" ({missing[0]})" if missing else ""
-        raise LedgerError(f"{where}: was not collected whole{said}; run the trial again")
+        raise EvaluationError(f"{where}: was not collected whole{said}; run the trial again")
     if not workspace.is_dir():
-        raise LedgerError(f"{where}: is not there any more; bring it back or run the trial again")
+        raise EvaluationError(
+            f"{where}: is not there any more; bring it back or run the trial again"
+        )
     if lost := _lost(workspace.parent, record):
-        raise LedgerError(
+        raise EvaluationError(
             f"{where}: {len(lost)} of its files are gone or changed, such as {lost[0]!r}; "
             "bring them back or run the trial again"
         )

@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     """Let the gate decide whether the run passed; a run that was stopped did not."""
     config = session.config
     results = results_of(config)
-    orderly = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-    if results is None or not orderly or not (trials := results.settled(orderly=orderly)):
+    if results is None or not results.is_orderly or not (trials := results.settled()):
         return
     verdict = _judge(config, trials)
     if verdict is None:
@@ -81,12 +80,11 @@ def _report_to_junit(config: pytest.Config, verdict: Verdict) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Compare with the baseline, say how the gate decided, and write the summary for CI."""
     results = results_of(config)
-    orderly = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-    if results is None or not (trials := results.settled(orderly=orderly)):
+    if results is None or not (trials := results.settled()):
         return
     comparison = comparison_of(config, trials)
     if comparison is not None:

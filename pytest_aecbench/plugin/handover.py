@@ -64,14 +64,14 @@ class Handover:
         return asdict(record)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self, exitstatus: int) -> Generator[None]:
+    def pytest_sessionfinish(self) -> Generator[None]:
         """Write, once all records are kept."""
         yield
         results = results_of(self._config)
         if results is None or not has_trials(self._config):
             return
         settings = settings_of(self._config)
-        trials = results.settled(orderly=exitstatus in (0, 1))
+        trials = results.settled()
         told = {
             "experiment_id": settings.experiment_id,
             "directory": str(settings.experiment_ledger),

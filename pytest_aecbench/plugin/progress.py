@@ -109,7 +109,7 @@ class Progress:
         standing = Standing(
             self._node_ids,
             lambda node_id: past_durations(config, self._node_ids).get(node_id),
-            reusable=len(state_of(config).reusable),
+            reusable=len(state_of(config).reusable.settled),
             workers=_at_once(config, len(self._node_ids)),
         )
         interval_sec = settings_of(config).progress_sec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.errors import AecBenchError, LedgerError
+from pytest_aecbench.errors import AecBenchError, EvaluationError, LedgerError
 from pytest_aecbench.host.lanes import away
 from pytest_aecbench.plugin._pytest_internals import in_mid_line
 from pytest_aecbench.plugin.items import SandboxItem, TrialItem
@@ -48,7 +48,7 @@ def pytest_runtest_makereport(
                 _keep(item, call, report)
         except LedgerError as error:
             item.error = error
-        if isinstance(item.error, LedgerError):
+        if isinstance(item.error, LedgerError) and not isinstance(item.error, EvaluationError):
             _show_as_error(report, item.error)
             report.aecbench_unkept = True  # type: ignore[attr-defined]
             # Stop before more is spent on results that cannot be kept.
@@ -173,10 +173,7 @@ def _keep(item: TrialItem, call: pytest.CallInfo[None], report: pytest.TestRepor
         _show_as_error(report, broken)
         record = away(keep_failure, trial, broken)
     item.user_properties.extend(properties(record))
-    result = TrialResult.from_record(record)
-    if result.reward is not None:  # by today's threshold, also where it is reused
-        result = result._replace(passed=result.reward >= trial.threshold)
-    item.result = result.to_dict()
+    item.result = TrialResult.from_record(record).to_dict()
 
 
 def _show_as_error(report: pytest.TestReport, error: Exception) -> None:

@@ -44,6 +44,7 @@ class Results:
         self.crashed = False
         self.others_failed = False
         self.not_run = 0
+        self._session: pytest.Session | None = None
         self._unkept: str | None = None  # the first trial whose record could not be kept
         self._results: list[dict[str, str | int | float | bool | None]] = []
         config.pluginmanager.register(self, _NAME)
@@ -52,6 +53,18 @@ class Results:
     def wall_sec(self) -> float:
         """The time that the run has taken so far."""
         return time.monotonic() - self.started
+
+    @property
+    def is_orderly(self) -> bool:
+        """True if the run came to its own end; one that ``-x`` stops exits like one that failed."""
+        session = self._session
+        if session is None or session.shouldfail or session.shouldstop:
+            return False
+        return session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Remember the session, which knows how it ends."""
+        self._session = session
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -73,14 +86,14 @@ class Results:
         """Remember that something could not be collected."""
         self.others_failed = self.others_failed or report.failed
 
-    def settled(self, *, orderly: bool) -> list[TrialResult]:
+    def settled(self) -> list[TrialResult]:
         """Return all results; unless all was orderly, also of trials that made no report."""
         if not self._results and not has_trials(self.config):
             return []  # before the imports, because every pytest run on the machine comes here
         from pytest_aecbench.reports.results import TrialResult
 
         results = [TrialResult.from_dict(result) for result in self._results]
-        if has_trials(self.config) and (self.crashed or not orderly):
+        if has_trials(self.config) and (self.crashed or not self.is_orderly):
             from pytest_aecbench.errors import LedgerError
             from pytest_aecbench.ledger.index import open_index
 

@@ -183,8 +183,8 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     from pytest_aecbench.plugin.last_failed import check_last_failed
     from pytest_aecbench.plugin.lookup import backend_of, preflight_agents
     from pytest_aecbench.plugin.reruns import check_reruns
+    from pytest_aecbench.trials.full_disk import check_space
     from pytest_aecbench.trials.preflight import check_gpus
-    from pytest_aecbench.trials.stages import check_space
 
     check_follow(config)
     check_lanes(config)
@@ -240,7 +240,7 @@ def _open_run(config: pytest.Config, node_ids: Sequence[str]) -> int:
         experiment = experiment_yaml(settings, [*map(str, config.invocation_params.args)])
         Ledger(settings.ledger_root).keep_experiment(settings.experiment_id, experiment)
         trials = [node_ids[number] for number in state.order if is_trial(node_ids[number])]
-        _write_plan(settings, trials, state.reusable)
+        _write_plan(settings, trials, state.reusable.settled)
     recovered = recover(settings)
     end_dead_leases(settings.ledger_root)
     secrets = sorted(settings.secrets())
@@ -308,7 +308,7 @@ def _write_header(config: pytest.Config, reporter: pytest.TerminalReporter, reco
         for change in state.dataset.changes:
             reporter.write_line(f"aec: not as in the dataset: {change}")
     if settings.resume:
-        settled = counted(len(state.reusable), "trial")
+        settled = counted(len(state.reusable.settled), "trial")
         reporter.write_line(f"aec: resuming: {settled} settled already")
     if settings.evaluate is not None:
         from pytest_aecbench.plugin.evaluate import summary_of

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.host.runs import Spent
     from pytest_aecbench.ledger.claims import Claims
     from pytest_aecbench.plugin.evaluate import Row, Stored
+    from pytest_aecbench.plugin.resume import Reusable
     from pytest_aecbench.reports.comparison import Comparison
     from pytest_aecbench.reports.gates import Verdict
     from pytest_aecbench.settings.layers import Layer
@@ -75,15 +76,16 @@ class RunState:
         return thaw(self._told.get("settings", {}), self._config.rootpath)
 
     @cached_property
-    def reusable(self) -> dict[str, str]:
-        """The ids of reusable records by trial key, as they were when the run began."""
+    def reusable(self) -> Reusable:
+        """The reusable records, as they were when the run began."""
+        from pytest_aecbench.plugin.resume import Reusable, find_reusable
+
         if self._told is not None:
-            return dict(self._told.get("reusable", {}))
+            return Reusable(**self._told.get("reusable", {}))
         option = self._config.option
         if option.collectonly or option.setupplan:
-            return {}
+            return Reusable()
         from pytest_aecbench.errors import AecBenchError
-        from pytest_aecbench.plugin.resume import find_reusable
 
         settings = settings_of(self._config)
         try:
@@ -138,7 +140,7 @@ class RunState:
         dataset = self.dataset
         return {
             "settings": settings_of(self._config).frozen(),
-            "reusable": self.reusable,
+            "reusable": asdict(self.reusable),
             "dataset": dataset and asdict(dataset),
             "stored_rows": self.stored_rows,
         }

@@ -54,7 +54,7 @@ def pytest_terminal_summary(
     results = results_of(config)
     if results is None or terminalreporter.verbosity < -1:
         return
-    trials = results.settled(orderly=exitstatus in (0, 1))
+    trials = results.settled()
     is_stopped = exitstatus == _INTERRUPTED and has_trials(config)
     if not trials and not is_stopped:
         return
@@ -67,7 +67,7 @@ def pytest_terminal_summary(
     for line in summary_lines(trials, results.wall_sec) if trials else ():
         terminalreporter.write_line(line)
     terminalreporter.write_line(f"records in {shown_path(settings.experiment_ledger)}")
-    if is_stopped:
+    if is_stopped and settings.evaluate is None:  # an evaluation cannot be resumed
         terminalreporter.write_line(f"--aec-resume={settings.experiment_id} runs what is left")
     for line in _closer(settings, trials):
         terminalreporter.write_line(line)

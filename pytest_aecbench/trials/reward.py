@@ -30,7 +30,8 @@ _SOURCES: dict[_Source, str] = {
 _MAX_BYTES = 1 << 20
 _LAST_LINES = 10
 _SHOWN_DETAILS = 8
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# Digits match in one way only, or many of them would take the square of their number of steps.
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,11 @@ class Trial:
         """The directory of a host agent's trajectory, out of the sandbox's reach."""
         return self.directory / "agent"
 
+    @property
+    def has_agent(self) -> bool:
+        """True if an agent is at work, which may be to blame; checks and evaluations have none."""
+        return self.evaluates is None and not self.is_rehearsal
+
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
         """Charge the time of the block to a phase, and blame it if the block fails."""

@@ -14,15 +14,14 @@ from pytest_aecbench.errors import (
     AecBenchError,
     BackendError,
     BackendLost,
-    LedgerError,
     VerifierError,
 )
 from pytest_aecbench.text import shortened
+from pytest_aecbench.trials.full_disk import full_disk_attributed
 from pytest_aecbench.trials.reward import Reward, read_reward
 from pytest_aecbench.trials.stages import (
     BACKENDS_OWN,
     attributed,
-    check_space,
     collect,
     evidence_kept,
     launch,
@@ -55,7 +54,6 @@ _COPY = "verifier-workspace"
 EMPTY = "empty"
 _STOP_SEC = 60.0
 _PROBE_SEC = 60.0
-_STORAGE_MB = 10240  # for a task that does not say how much its sandbox may store
 _MAX_CAUSE = 300
 
 
@@ -111,14 +109,16 @@ def start_ahead(trial: Trial, backend: ComputeBackend, image: str) -> None:
 def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) -> Reward:
     """Stop the agent's processes, run the verifier, bring everything home, read the reward."""
     sandbox.user = trial.task.config.verifier.user
-    judge = partial(_verify_separately, trial, sandbox, backend, image)
+    judge = separately = partial(_verify_separately, trial, sandbox, backend, image)
     try:
-        if trial.task.verifier_mode == "shared" and not trial.broken:
-            with attributed(trial):
-                judge = partial(verify_here, trial, sandbox)
-                return judge()
-            judge = partial(_verify_separately, trial, sandbox, backend, image)
-        _take_home(trial, sandbox)
+        with full_disk_attributed(trial, sandbox, clear=True):
+            if trial.task.verifier_mode == "shared" and not trial.broken:
+                with attributed(trial):
+                    judge = partial(verify_here, trial, sandbox)
+                    return judge()
+                judge = separately
+            _take_home(trial, sandbox)
+        judge = separately
         return judge()
     except (VerifierError, BackendError) as error:
         if isinstance(error, BACKENDS_OWN) or trial.is_in_doubt or trial.is_rehearsal:
@@ -183,35 +183,18 @@ def verify_here(trial: Trial, sandbox: Sandbox) -> Reward:
 
 def _take_home(trial: Trial, sandbox: Sandbox) -> None:
     """End the agent's processes and collect its files, as far as it left them so."""
-    try:
-        with attributed(trial), trial.timed("collect"):
-            if trial.is_rehearsal:  # which goes on to use the sandbox
-                sandbox.execute(":", exclusive=True)
-            else:
-                sandbox.stop(_STOP_SEC)
-        with attributed(trial):
-            collect(trial, sandbox)
-    except LedgerError as error:
-        _blame_for_full_disk(trial, sandbox, error)
+    with attributed(trial), trial.timed("collect"):
+        if trial.is_rehearsal:  # which goes on to use the sandbox
+            sandbox.execute(":", exclusive=True)
+        else:
+            sandbox.stop(_STOP_SEC)
+    with attributed(trial):
+        collect(trial, sandbox)
     is_in_the_way = trial.spare is None or trial.broken  # it may have filled the disk
     if trial.settings.keep == "none" and is_in_the_way and not trial.is_rehearsal:
         sandbox.close()  # accounts have limits, so the verifier's sandbox takes its place
     for directory in (trial.workspace_dir, trial.logs_dir):
         directory.mkdir(exist_ok=True)
-
-
-def _blame_for_full_disk(trial: Trial, sandbox: Sandbox, error: LedgerError) -> None:
-    """Raise the error, unless the agent has filled the disk with more than its task allows."""
-    if trial.is_rehearsal:
-        raise error
-    sandbox.close()
-    for directory in (trial.workspace_dir, trial.logs_dir):
-        shutil.rmtree(directory, ignore_errors=True)
-    check_space(trial.settings.jobs_root)
-    allowed_mb = trial.task.config.environment.storage_mb or _STORAGE_MB
-    if shutil.disk_usage(trial.settings.jobs_root).free < allowed_mb * 1024**2:
-        raise error
-    trial.broken = trial.broken or "agent broke its sandbox: it filled the disk"
 
 
 def _verify_separately(

@@ -365,8 +365,10 @@ def test_a_run_that_stops_at_a_failure_records_what_was_under_way(
 ) -> None:
     counting.task("civil/bad", solve="true")
     write_tasks(counting, 3, solve=f"sleep 30; {SOLVE}")
-    result = run(counting, option, "--aec-experiment-id=mine")
+    result = run(counting, option, "--aec-experiment-id=mine", "--aec-gate=mean>=0")
     assert result.ret != 0
+    assert "aec gate" not in result.stdout.str()
+    assert "interrupted 3" in result.stdout.str()
     validities = sorted(record["evaluation"]["validity"] for record in counting.records())
     assert validities == ["interrupted"] * 3 + ["scored"]
     assert list(counting.path.glob("artefacts/ledger/*/.*")) == []

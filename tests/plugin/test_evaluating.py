@@ -219,6 +219,32 @@ def test_a_workspace_that_was_not_collected_whole_is_an_error(project: Project) 
     )
 
 
+def test_trials_that_cannot_be_evaluated_do_not_keep_others_from_it(anyhow: Project) -> None:
+    for name in "abcd":
+        anyhow.task(f"civil/{name}")
+    anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=4)
+    for record in records_of(anyhow, "mine")[:2]:
+        shutil.rmtree(anyhow.path / record["outputs"]["jobs_dir"] / "workspace")
+    result = anyhow.run("--aec-evaluate=mine", "--aec-experiment-id=again", "-v")
+    result.assert_outcomes(passed=2, errors=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    shown = result.stdout.str()
+    assert shown.count("workspace: is not there any more") >= 2
+    assert "not recorded either" not in shown
+    assert len(records_of(anyhow, "again")) == 4
+
+
+def test_an_evaluation_that_is_stopped_does_not_advise_to_resume_it(project: Project) -> None:
+    project.task()
+    project.run("--aec-experiment-id=mine").assert_outcomes(passed=1)
+    stop = "def pytest_runtest_teardown(item):\n    item.session.shouldstop = 'enough'\n"
+    (project.path / "conftest.py").write_text(stop)
+    result = project.run("--aec-evaluate=mine", "--aec-experiment-id=again")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "aec: again" in result.stdout.str()
+    assert "--aec-resume" not in result.stdout.str()
+
+
 ONE = "echo 1 > /logs/verifier/reward.txt"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.costs import at_night
+from tests.plugin.test_model_agents import SUBMIT, call, reply, write_script
 from tests.project import Project
 
 pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.slow]
@@ -137,13 +138,14 @@ def test_a_disk_that_fails_in_mid_run_stops_it(
         assert phases
 
 
+@pytest.mark.parametrize("mode", ["separate", "shared"])
 @pytest.mark.parametrize("arguments", [(), at_night(("-n1",))], ids=["plain", "n1"])
 def test_an_agent_that_fills_the_disk_is_scored_and_the_run_goes_on(
-    project: Project, arguments: tuple[str, ...]
+    project: Project, arguments: tuple[str, ...], mode: str
 ) -> None:
-    storage = "[environment]\nstorage_mb = 2\n"
-    project.task("civil/a", toml=storage, solve="cat /dev/zero > zeros")
-    project.task("civil/b", toml=storage)
+    toml = f'[environment]\nstorage_mb = 2\n[verifier]\nenvironment_mode = "{mode}"\n'
+    project.task("civil/a", toml=toml, solve="cat /dev/zero > zeros")
+    project.task("civil/b", toml=toml)
     returncode, output = run_on_disk(project, "jobs", "8m", *arguments)
     assert returncode == pytest.ExitCode.TESTS_FAILED, output
     after = project.path / "after/artefacts/ledger"
@@ -154,11 +156,65 @@ def test_an_agent_that_fills_the_disk_is_scored_and_the_run_goes_on(
     assert evaluations["civil/b"]["reward"] == 1
 
 
+@pytest.mark.parametrize("mode", ["separate", "shared"])
+def test_a_model_agent_whose_sandbox_fills_the_disk_of_its_trajectory_is_scored(
+    project: Project, mode: str
+) -> None:
+    toml = f'[environment]\nstorage_mb = 2\n[verifier]\nenvironment_mode = "{mode}"\n'
+    for name in ("a", "b"):
+        project.task(f"civil/{name}", toml=toml)
+    fill = reply("I fill the disk.", call("bash", command="cat /dev/zero > zeros; seq 5000"))
+    agent = f"--aec-agent=tool_loop:{write_script(project, fill, SUBMIT)}"
+    returncode, output = run_on_disk(project, "jobs", "8m", agent)
+    assert returncode == pytest.ExitCode.TESTS_FAILED, output
+    records = (project.path / "after/artefacts/ledger").glob("*/*.json")
+    for record in map(json.loads, [path.read_text() for path in records]):
+        assert record["evaluation"]["reward"] == 0
+        assert record["evaluation"]["cause"] == "agent broke its sandbox: it filled the disk"
+        assert record["agent_result"]["end"] == "sandbox_broken"
+        assert record["cost"]["calls"] == 1
+
+
 def test_an_agent_is_not_blamed_for_a_disk_that_is_too_small(project: Project) -> None:
     project.task(toml="[environment]\nstorage_mb = 20\n", solve="cat /dev/zero > zeros")
     returncode, output = run_on_disk(project, "jobs", "8m")
     assert returncode == pytest.ExitCode.INTERRUPTED, output
     assert "No space left on device" in output
+
+
+# Fills the disk with a neighbour's files while outputs are collected, and then removes them.
+CROWDED_BACKEND = (
+    RUINOUS_BACKEND.partition("class Ruinous")[0]
+    + """
+class Crowded(LocalBackend):
+    def collect_outputs(self, *, handle):
+        found = super().collect_outputs(handle=handle)
+        if not (HERE / "filled").exists():
+            (HERE / "filled").touch()
+            fill(HERE / "jobs")
+        return found
+
+    def teardown(self, *, handle):
+        for file in (HERE / "jobs").glob("fill-*"):
+            file.unlink()
+        super().teardown(handle=handle)
+
+
+def pytest_aecbench_make_backend(config, name):
+    return Crowded() if name == "crowded" else None
+"""
+)
+
+
+def test_an_agent_is_not_blamed_for_a_disk_that_a_neighbour_has_filled(project: Project) -> None:
+    project.task(toml="[environment]\nstorage_mb = 2\n")
+    (project.path / "conftest.py").write_text(CROWDED_BACKEND)
+    returncode, output = run_on_disk(project, "jobs", "8m", "--aec-backend=crowded")
+    assert returncode == pytest.ExitCode.INTERRUPTED, output
+    (path,) = (project.path / "after/artefacts/ledger").glob("*/*.json")
+    evaluation = json.loads(path.read_text())["evaluation"]
+    assert (evaluation["reward"], evaluation["error"]["cause"]) == (None, "ledger")
+    assert list((project.path / "after/jobs").glob("*/*/workspace/output.jsonl"))
 
 
 def test_a_full_disk_for_files_refuses_the_run_before_it_begins(project: Project) -> None:

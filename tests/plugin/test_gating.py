@@ -43,6 +43,15 @@ def test_the_gate_decides_the_exit_code(mixed: Project, gate: str, exit_code: in
     assert "needs" in figure
 
 
+@pytest.mark.parametrize("option", ["-x", "--maxfail=1", "--stepwise"])
+def test_a_gate_does_not_excuse_a_run_that_was_stopped(anyhow: Project, option: str) -> None:
+    for name in "abc":
+        anyhow.task(f"civil/{name}", solve=HALF.partition(":")[2])
+    result = anyhow.run("--aec-gate=mean>=0.3", option)
+    assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+    assert "aec gate" not in result.stdout.str()
+
+
 def test_errors_above_the_rate_fail_whatever_the_gate_says(anyhow: Project) -> None:
     anyhow.task("civil/good")
     anyhow.task("civil/broken", test_sh="exit 1")

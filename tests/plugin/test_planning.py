@@ -67,9 +67,12 @@ def test_a_worker_that_replaces_another_is_told_the_same(project: Project, secon
     assert len(told) == 3, output
     first = told["told-gw0.json"]
     assert all(each == first for each in told.values())
-    assert first["aecbench"]["reusable"] == {known["trial_key"]: known["trial_id"]}
+    assert first["aecbench"]["reusable"] == {
+        "trial_ids": {known["trial_key"]: [known["trial_id"]]},
+        "settled": {known["trial_key"]: known["trial_id"]},
+    }
     plan_file = project.path / f"jobs/mine/{first['aecbench']['settings']['run_id']}.plan.json"
     plan = json.loads(plan_file.read_text())
-    assert plan["reused"] == first["aecbench"]["reusable"]
+    assert plan["reused"] == first["aecbench"]["reusable"]["settled"]
     assert plan["experiment_id"] == first["aecbench"]["settings"]["experiment_id"]
     assert {record["run_id"] for record in project.records()} == {known["run_id"], plan["run_id"]}

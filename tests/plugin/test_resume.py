@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from tests.plugin.conftest import in_every_mode
-from tests.project import HALF, Project
+from tests.project import HALF, SOLVE, Project
 
 
 @in_every_mode
@@ -80,6 +80,91 @@ def test_reused_rewards_meet_todays_threshold(project: Project) -> None:
     resumed = ("--aec-resume=mine", f"--aec-agent={HALF}")
     project.run(*resumed, "--aec-threshold=0.3").assert_outcomes(passed=1)
     assert len(project.records()) == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "before", "today", "runs_again"),
+    [
+        (1, ["--aec-threshold=0.3"], [], True),
+        (1, ["--aec-threshold=0.3"], ["--aec-threshold=0.5"], True),
+        (1, [], ["--aec-threshold=0.3"], False),
+        (0.3, ["--aec-threshold=0.5"], [], False),
+    ],
+)
+def test_only_rewards_that_fail_todays_threshold_run_again(
+    anyhow: Project, own: float, before: list[str], today: list[str], runs_again: bool
+) -> None:
+    anyhow.task(toml=f"[metadata]\npass_threshold = {own}\n")
+    half = f"--aec-agent={HALF}"
+    anyhow.run(half, "--aec-experiment-id=mine", *before)
+    result = anyhow.run(half, "--aec-resume=mine", "--aec-rerun=failed", *today)
+    assert len(anyhow.records()) == 1 + runs_again
+    result.assert_outcomes(**{"failed" if runs_again else "passed": 1})
+
+
+@pytest.mark.parametrize(
+    ("before", "today", "is_shown"), [("0.3", "0.5", True), ("0.5", "0.3", False)]
+)
+def test_the_summary_says_how_agents_of_reused_trials_ended_that_fail_today(
+    project: Project, before: str, today: str, is_shown: bool
+) -> None:
+    project.task()
+    agent = f"--aec-agent={HALF}; exit 3"
+    project.run(agent, "--aec-experiment-id=mine", f"--aec-threshold={before}")
+    result = project.run(agent, "--aec-resume=mine", f"--aec-threshold={today}")
+    assert len(project.records()) == 1
+    assert ("exited non-zero" in result.stdout.str()) == is_shown
+
+
+def test_a_reused_reward_counts_for_each_place_of_its_task(anyhow: Project) -> None:
+    anyhow.task("civil/a")
+    anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=1)
+    anyhow.task("building/b")
+    result = anyhow.run("--aec-resume=mine", "--junitxml=out.xml")
+    result.assert_outcomes(passed=2)
+    assert len(anyhow.records()) == 1
+    summary = next(line.split() for line in result.outlines if line.startswith("oracle "))
+    assert summary[:3] == ["oracle", "2", "0"]
+    assert "2 attempts" not in result.stdout.str()
+    properties = ET.parse(anyhow.path / "out.xml").getroot().iter("property")
+    tasks = {one.get("value") for one in properties if one.get("name") == "aec.task"}
+    assert tasks == {"civil/a", "building/b"}
+
+
+def test_a_reused_reward_counts_for_the_name_that_its_agent_has_now(anyhow: Project) -> None:
+    anyhow.task()
+    anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=1)
+    result = anyhow.run("--aec-resume=mine", "--aec-agent=alias=oracle")
+    result.assert_outcomes(passed=1)
+    assert len(anyhow.records()) == 1
+    assert [line for line in result.outlines if line.startswith("alias ")]
+
+
+SOLVES_ONE_PLACE = f"""
+from pytest_aecbench import AgentResult
+
+class Local:
+    def run(self, task, sandbox, limits):
+        if task.path.name == "a":
+            sandbox.execute({SOLVE!r})
+        return AgentResult("completed")
+
+def pytest_aecbench_make_agent(config, spec):
+    return Local() if spec.harness == "local" else None
+"""
+
+
+def test_a_trial_reuses_its_own_record_before_that_of_another_place(anyhow: Project) -> None:
+    anyhow.task("civil/a")
+    anyhow.task("civil/b")
+    (anyhow.path / "conftest.py").write_text(SOLVES_ONE_PLACE)
+    agent = "--aec-agent=local:x"
+    anyhow.run(agent, "--aec-experiment-id=mine").assert_outcomes(passed=1, failed=1)
+    anyhow.run(agent, "--aec-resume=mine").assert_outcomes(passed=1, failed=1)
+    assert len(anyhow.records()) == 2
+    anyhow.run(agent, "--aec-resume=mine", "--aec-rerun=failed", "-n0")
+    again = [record["task"]["task_id"] for record in anyhow.records()]
+    assert sorted(again) == ["civil/a", "civil/b", "civil/b"]
 
 
 @pytest.mark.parametrize(

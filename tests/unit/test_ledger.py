@@ -274,6 +274,23 @@ def test_of_many_writers_of_one_record_exactly_one_succeeds(ledger: Ledger) -> N
     assert ledger.load().records == [record]
 
 
+@pytest.mark.parametrize("experiments", [1, 3])
+def test_runs_that_start_at_once_agree_on_the_files_of_their_experiments(
+    ledger: Ledger, experiments: int
+) -> None:
+    start = threading.Barrier(6)
+
+    def keep(number: int) -> Path:
+        start.wait()
+        return ledger.keep_experiment("exp-1", b"agents: [%d]\n" % (number % experiments))
+
+    with ThreadPoolExecutor(6) as pool:
+        kept = list(pool.map(keep, range(6)))
+    assert len(set(kept)) == experiments
+    for number, path in enumerate(kept):
+        assert path.read_bytes() == b"agents: [%d]\n" % (number % experiments)
+
+
 def test_what_was_appended_is_loaded_in_the_order_of_names(ledger: Ledger) -> None:
     records = [a_record(experiment_id=f"exp-{n % 3}") for n in range(9)]
     for record in records:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -180,6 +181,18 @@ def test_anything_else_in_reward_txt_is_an_error(
     assert line.startswith("reward.txt: ")
     assert line.endswith(f"{found}; {TEXT}")
     assert len(line) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("reward.txt", "{}"), ("reward.json", '{{"reward": "{}"}}')]
+)
+def test_many_digits_that_are_no_number_are_refused_at_once(
+    tmp_path: Path, name: str, form: str
+) -> None:
+    (tmp_path / name).write_text(form.format("1" * 20_000 + "x"))
+    started = time.process_time()
+    assert "is not a number" in refusal(tmp_path)
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize("made", [True, False])

@@ -351,6 +351,10 @@ class DockerBackend:
         is_kept = self._keep_all or sandbox.container.container_id in self._kept
         return sandbox.name.replace("aecbench-", KEPT_PREFIX, 1) if is_kept else sandbox.name
 
+    def stored_bytes(self, handle: TrialHandle) -> int:
+        """Return how much the container has written to the engine's disk."""
+        return self._sandboxes[handle.handle_id].container.stored()
+
     def keep(self, handle: TrialHandle) -> str:
         """Keep the container after its teardown; return the command that enters it."""
         container = self._sandboxes[handle.handle_id].container

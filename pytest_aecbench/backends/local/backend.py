@@ -34,7 +34,7 @@ from pytest_aecbench.backends.shared.sandboxes import Sandboxes
 from pytest_aecbench.backends.shared.shell import check_request, find_tool
 from pytest_aecbench.errors import BuildError, LaunchError, SettingsError
 from pytest_aecbench.host.files import shared_directory
-from pytest_aecbench.host.homes import find_homes, is_maker_dead, keep, remove_tree
+from pytest_aecbench.host.homes import find_homes, is_maker_dead, keep, remove_tree, stored_bytes
 from pytest_aecbench.host.limits import exhausted_limit, too_few_processes
 from pytest_aecbench.host.repositories import repositories
 from pytest_aecbench.host.slots import cores
@@ -254,6 +254,11 @@ class LocalBackend:
         skipped = [f"workspace/{what}" for what in tidy(sandbox.layout.workspace)]
         skipped += [f"logs/{what}" for what in tidy(logs)]
         return CollectedArtifacts(workspace_dir, logs, tuple(skipped))
+
+    def stored_bytes(self, handle: TrialHandle) -> int:
+        """Return how much of this machine's disks the sandbox's directories take up."""
+        layout = self._running[handle.handle_id].sandbox.layout
+        return stored_bytes(layout.home, layout.workspace)
 
     def keep(self, handle: TrialHandle) -> str:
         """Keep the sandbox's directories after its teardown; return how to use them."""

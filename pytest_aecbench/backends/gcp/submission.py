@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OBJECTS", "REAP", "Outcome", "Plan", "Submission"]
 
-Outcome = tuple[str, "TrialOutcome | AecBenchError"]
+Outcome = tuple[str, "TrialOutcome | BaseException"]
 REAP = "'aec-bench reap --backend gcp' removes them after the run"
 OBJECTS = "aecbench"  # the directory of the bucket, in which each process has its own
 _AT_ONCE = 16  # uploads and downloads
@@ -165,16 +165,15 @@ class Submission:
         try:
             bucket = plan.cloud.bucket
             packed = {
-                threads.submit(self._stage, one, index, request): (index, request)
+                threads.submit(self._stage, one, index, request): index
                 for index, request in self._wanted(one).items()
             }
-            failed = {}
-            for future in as_completed(packed):
-                if isinstance(error := future.exception(), AecBenchError):
-                    failed[packed[future][0]] = error
-                elif error is not None:
-                    raise error
-            for index, error in failed.items():
+            failed = [
+                (packed[future], error)
+                for future in as_completed(packed)
+                if (error := future.exception())
+            ]
+            for index, error in failed:
                 yield one.owed.pop(index).trial_id, error
             if not self._wanted(one):
                 self._end(one)
@@ -256,7 +255,7 @@ class Submission:
             future = threads.submit(partial(self._fetch, one, index, request, task))
             fetched[future] = request
         for future in as_completed(fetched):
-            yield fetched[future].trial_id, future.result()
+            yield fetched[future].trial_id, future.exception() or future.result()
 
     def _is_retried(self, task: batch_v1.Task) -> bool:
         """Return whether Batch is going to run a failed task again."""

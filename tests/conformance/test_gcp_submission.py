@@ -1,0 +1,112 @@
+"""A submission of trials to Cloud Batch: the end of one trial is not that of its siblings."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_aecbench.backends import (
+    BackendExecutionRequest,
+    Limits,
+    TrialHandle,
+    TrialOutcome,
+    TrialRequest,
+)
+from pytest_aecbench.backends.gcp import GCPBatchBackend
+from pytest_aecbench.backends.gcp.submission import Submission
+from tests.conformance.gcp import BUCKET, IMAGE
+from tests.standins.batch import BatchServer
+
+pytestmark = pytest.mark.needs("namespaces")
+
+# Writes an archive whose first entries are long names of long names, then ends the container.
+FORGE = f"""
+python3 - <<'PYTHON'
+import tarfile
+entry = tarfile.TarInfo("././@LongLink")
+entry.type, entry.size = tarfile.GNUTYPE_LONGNAME, 1
+block = entry.tobuf(tarfile.GNU_FORMAT) + b"a".ljust({tarfile.BLOCKSIZE}, b"\\0")
+with open("/mnt/disks/aecbench/agent-0.tar", "wb") as file:
+    file.write(block * 2000)
+PYTHON
+kill -9 -1
+"""
+
+
+class Trials:
+    """Three trials of a backend that were launched, and not submitted yet."""
+
+    def __init__(self, backend: GCPBatchBackend, directory: Path) -> None:
+        self.backend = backend
+        self.directory = directory
+        task_dir = directory / "task"
+        task_dir.mkdir()
+        toml = f'[environment]\ndocker_image = "{IMAGE}"\n'
+        (task_dir / "task.toml").write_text(toml)
+        self.image = backend.build_environment(task_dir=task_dir)
+        self.handles = [self._launch(directory / f"trial-{number}") for number in range(3)]
+
+    def _launch(self, directory: Path) -> TrialHandle:
+        workspace = directory / "workspace"
+        workspace.mkdir(parents=True)
+        return self.backend.launch_trial(image_ref=self.image, workspace_dir=workspace)
+
+    def requests(self, agent: str = ":") -> list[TrialRequest]:
+        """Return a request for each; ``agent`` is the command of the first."""
+        commands = [BackendExecutionRequest(text, timeout_sec=60) for text in (agent, ":", ":")]
+        return [
+            TrialRequest(
+                handle.handle_id,
+                self.image,
+                self.directory / handle.handle_id / "workspace",
+                command,
+                BackendExecutionRequest("true", timeout_sec=60),
+                Limits(),
+                self.image,
+            )
+            for handle, command in zip(self.handles, commands, strict=True)
+        ]
+
+    def ended_well(self, outcomes: Mapping[str, object]) -> list[int]:
+        """Return the numbers of the trials that have an outcome, and no error."""
+        found = [outcomes.get(handle.handle_id) for handle in self.handles]
+        return [number for number, one in enumerate(found) if isinstance(one, TrialOutcome)]
+
+
+@pytest.fixture
+def trials(google: BatchServer, tmp_path: Path) -> Iterator[Trials]:
+    options = {"endpoint": google.url, "hide_bucket": False, "poll_sec": 0.1}
+    backend = GCPBatchBackend(options)
+    made = Trials(backend, tmp_path)
+    yield made
+    for handle in made.handles:
+        backend.teardown(handle=handle)
+    backend.close()
+    assert not google.jobs
+    assert not google.machines.buckets.names(BUCKET)
+
+
+def test_an_archive_that_an_agent_forged_costs_no_sibling_its_result(trials: Trials) -> None:
+    outcomes = dict(trials.backend.submit_trials(requests=trials.requests(FORGE)))
+    assert trials.ended_well(outcomes) == [1, 2]
+    assert isinstance(outcomes[trials.handles[0].handle_id], Exception)
+
+
+def test_an_error_of_any_class_is_that_of_its_trial_alone(trials: Trials) -> None:
+    requests = trials.requests()
+    requests[1] = replace(requests[1], image_ref="none that was built")
+    failing = requests[0].trial_id
+
+    def home_of(trial_id: str) -> Path | None:
+        if trial_id == failing:
+            raise RuntimeError("a mistake of the program")
+        return trials.directory / "homes" / trial_id
+
+    plan = replace(trials.backend._plan(), home_of=home_of)
+    outcomes = dict(Submission(plan, requests).outcomes())
+    assert trials.ended_well(outcomes) == [2]
+    assert [type(outcomes[one.trial_id]) for one in requests[:2]] == [RuntimeError, KeyError]

@@ -1,4 +1,4 @@
-"""A submission of trials to Cloud Batch: the end of one trial is not that of its siblings."""
+"""Submissions of trials to Cloud Batch: the end of one trial is not that of its siblings."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pytest_aecbench.backends import (
     TrialRequest,
 )
 from pytest_aecbench.backends.gcp import GCPBatchBackend
+from pytest_aecbench.backends.gcp.staging import Image
 from pytest_aecbench.backends.gcp.submission import Submission
 from tests.conformance.gcp import BUCKET, IMAGE
 from tests.standins.batch import BatchServer
@@ -110,3 +111,31 @@ def test_an_error_of_any_class_is_that_of_its_trial_alone(trials: Trials) -> Non
     outcomes = dict(Submission(plan, requests).outcomes())
     assert trials.ended_well(outcomes) == [2]
     assert [type(outcomes[one.trial_id]) for one in requests[:2]] == [RuntimeError, KeyError]
+
+
+def test_a_trial_torn_down_before_its_job_starts_costs_no_sibling_its_result(
+    trials: Trials, google: BatchServer
+) -> None:
+    requests = trials.requests()
+    trials.backend.teardown(handle=trials.handles[1])
+    outcomes = dict(trials.backend.submit_trials(requests=requests))
+    assert trials.ended_well(outcomes) == [0, 2]
+    assert len(google.called(google.CREATE)) == 1
+
+
+def test_trials_that_are_all_torn_down_while_their_files_go_up_leave_nothing(
+    trials: Trials, google: BatchServer
+) -> None:
+    requests = trials.requests()
+
+    class ImagesOfTrialsThatEnd(dict[str, Image]):
+        def __getitem__(self, name: str) -> Image:
+            for one in requests:
+                submission.cancel(one.trial_id)
+            return super().__getitem__(name)
+
+    plan = trials.backend._plan()
+    submission = Submission(replace(plan, images=ImagesOfTrialsThatEnd(plan.images)), requests)
+    assert list(submission.outcomes()) == []
+    assert google.called(google.CREATE) == []
+    assert google.machines.buckets.names(BUCKET) == []

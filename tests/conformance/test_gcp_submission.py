@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -16,10 +17,11 @@ from pytest_aecbench.backends import (
     TrialOutcome,
     TrialRequest,
 )
-from pytest_aecbench.backends.gcp import GCPBatchBackend
+from pytest_aecbench.backends.gcp import GCPBatchBackend, scripts
 from pytest_aecbench.backends.gcp.staging import Image
 from pytest_aecbench.backends.gcp.submission import Submission
 from tests.conformance.gcp import BUCKET, IMAGE
+from tests.costs import at_night
 from tests.standins.batch import BatchServer
 
 pytestmark = pytest.mark.needs("namespaces")
@@ -35,6 +37,23 @@ with open("/mnt/disks/aecbench/agent-0.tar", "wb") as file:
     file.write(block * 2000)
 PYTHON
 kill -9 -1
+"""
+
+# Ends or stops all that the outer script has started, and with it what keeps time.
+STOP = """
+python3 - <<'PYTHON'
+import os
+mine, parents = os.getpid(), {}
+for pid in filter(str.isdecimal, os.listdir("/proc")):
+    with open(f"/proc/{pid}/stat") as file:
+        parents[int(pid)] = int(file.read().rpartition(")")[2].split()[1])
+above = [mine]
+while above[-1] > 1:
+    above.append(parents[above[-1]])
+outer = above[-2]  # below the first process of the sandbox
+for pid in (pid for pid, parent in parents.items() if parent == outer):
+    os.kill(pid, SIGNAL if pid not in above else 19)
+PYTHON
 """
 
 
@@ -56,17 +75,19 @@ class Trials:
         workspace.mkdir(parents=True)
         return self.backend.launch_trial(image_ref=self.image, workspace_dir=workspace)
 
-    def requests(self, agent: str = ":") -> list[TrialRequest]:
+    def requests(self, agent: str = ":", timeout_sec: float = 60) -> list[TrialRequest]:
         """Return a request for each; ``agent`` is the command of the first."""
-        commands = [BackendExecutionRequest(text, timeout_sec=60) for text in (agent, ":", ":")]
+        commands = [
+            BackendExecutionRequest(text, timeout_sec=timeout_sec) for text in (agent, ":", ":")
+        ]
         return [
             TrialRequest(
                 handle.handle_id,
                 self.image,
                 self.directory / handle.handle_id / "workspace",
                 command,
-                BackendExecutionRequest("true", timeout_sec=60),
-                Limits(),
+                BackendExecutionRequest("true", timeout_sec=timeout_sec),
+                Limits(lifetime_sec=30),
                 self.image,
             )
             for handle, command in zip(self.handles, commands, strict=True)
@@ -95,6 +116,18 @@ def test_an_archive_that_an_agent_forged_costs_no_sibling_its_result(trials: Tri
     outcomes = dict(trials.backend.submit_trials(requests=trials.requests(FORGE)))
     assert trials.ended_well(outcomes) == [1, 2]
     assert isinstance(outcomes[trials.handles[0].handle_id], Exception)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, at_night(signal.SIGSTOP)], ids=["kill", "stop"])
+def test_an_agent_that_stops_its_keepers_is_ended_after_its_time(
+    trials: Trials, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr(scripts, "GUARD_SEC", 2)
+    agent = STOP.replace("SIGNAL", str(int(number)))
+    outcomes = dict(trials.backend.submit_trials(requests=trials.requests(agent, 2)))
+    assert trials.ended_well(outcomes) == [1, 2]
+    error = outcomes[trials.handles[0].handle_id]
+    assert "the task has ended without the agent's result" in str(error)
 
 
 def test_an_error_of_any_class_is_that_of_its_trial_alone(trials: Trials) -> None:

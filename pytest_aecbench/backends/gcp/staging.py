@@ -35,6 +35,7 @@ __all__ = [
 
 _CHUNK = 1024 * 1024
 _HALF = OUTPUT_CAP // 2
+_LONGEST_SEC = 14 * 86_400.0  # for which Batch lets a task run
 _REASONS = {
     "full": "the sandbox's disk is full",
     "kill": "processes cannot be killed",
@@ -228,7 +229,7 @@ def _result(directory: Path, request: BackendExecutionRequest) -> BackendExecuti
             raise BackendError(f"the command cannot be run; {_REASONS.get(reason, reason)}")
         _, code, timed, _, out_size, _, err_size, *_ = answer
         sizes = int(out_size), int(err_size)
-        begun, ended = map(float, (directory / "times").read_text().split())
+        duration_sec = _duration_sec((directory / "times").read_text())
         out, err = ((directory / name).read_bytes() for name in ("out", "err"))
         returncode = None if timed == "1" else int(code)
     except (OSError, ValueError, IndexError):
@@ -238,9 +239,20 @@ def _result(directory: Path, request: BackendExecutionRequest) -> BackendExecuti
         stdout=_text(out, sizes[0]),
         stderr=_text(err, sizes[1]),
         timed_out=timed == "1",
-        duration_sec=max(0.0, ended - begun),
+        duration_sec=duration_sec,
         truncated=max(sizes) > OUTPUT_CAP,
     )
+
+
+def _duration_sec(times: str) -> float:
+    """Return the time between two moments; raise ValueError if no command can take it.
+
+    An agent may have written them. A clock that was set back meanwhile makes it nothing.
+    """
+    begun, ended = map(float, times.split())
+    if not abs(ended - begun) <= _LONGEST_SEC:  # also if it is not a number
+        raise ValueError(times)
+    return max(0.0, ended - begun)
 
 
 def _text(data: bytes, size: int) -> str:

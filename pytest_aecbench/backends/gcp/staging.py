@@ -221,7 +221,7 @@ def _result(directory: Path, request: BackendExecutionRequest) -> BackendExecuti
 
     """
     try:
-        answer = (directory / "done").read_text(errors="replace").split()[1:]
+        answer = _start_of(directory / "done").decode(errors="replace").split()[1:]
         if answer[0] == "failed":
             reason = " ".join(answer[1:])
             if reason == "user":
@@ -229,8 +229,8 @@ def _result(directory: Path, request: BackendExecutionRequest) -> BackendExecuti
             raise BackendError(f"the command cannot be run; {_REASONS.get(reason, reason)}")
         _, code, timed, _, out_size, _, err_size, *_ = answer
         sizes = int(out_size), int(err_size)
-        duration_sec = _duration_sec((directory / "times").read_text())
-        out, err = ((directory / name).read_bytes() for name in ("out", "err"))
+        duration_sec = _duration_sec(_start_of(directory / "times"))
+        out, err = (_start_of(directory / name) for name in ("out", "err"))
         returncode = None if timed == "1" else int(code)
     except (OSError, ValueError, IndexError):
         return None
@@ -244,14 +244,20 @@ def _result(directory: Path, request: BackendExecutionRequest) -> BackendExecuti
     )
 
 
-def _duration_sec(times: str) -> float:
+def _start_of(path: Path) -> bytes:
+    """Return a file's content, of which no more is kept than of a command's output."""
+    with path.open("rb") as file:
+        return file.read(OUTPUT_CAP)
+
+
+def _duration_sec(times: bytes) -> float:
     """Return the time between two moments; raise ValueError if no command can take it.
 
     An agent may have written them. A clock that was set back meanwhile makes it nothing.
     """
     begun, ended = map(float, times.split())
     if not abs(ended - begun) <= _LONGEST_SEC:  # also if it is not a number
-        raise ValueError(times)
+        raise ValueError("times")
     return max(0.0, ended - begun)
 
 

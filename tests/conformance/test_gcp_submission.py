@@ -17,9 +17,10 @@ from pytest_aecbench.backends import (
     TrialOutcome,
     TrialRequest,
 )
-from pytest_aecbench.backends.gcp import GCPBatchBackend, scripts
+from pytest_aecbench.backends.gcp import GCPBatchBackend, scripts, submission
 from pytest_aecbench.backends.gcp.staging import Image
 from pytest_aecbench.backends.gcp.submission import Submission
+from pytest_aecbench.errors import BackendError
 from tests.conformance.gcp import BUCKET, IMAGE
 from tests.costs import at_night
 from tests.standins.batch import BatchServer
@@ -118,6 +119,19 @@ def test_an_archive_that_an_agent_forged_costs_no_sibling_its_result(trials: Tri
     assert isinstance(outcomes[trials.handles[0].handle_id], Exception)
 
 
+def test_an_archive_that_is_too_large_stays_in_the_bucket(
+    trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "TOTAL_CAP", 1_000_000)
+    requests = trials.requests("head -c 2000000 /dev/urandom >left")
+    outcomes = dict(trials.backend.submit_trials(requests=requests))
+    assert trials.ended_well(outcomes) == [1, 2]
+    error = outcomes[requests[0].trial_id]
+    assert isinstance(error, BackendError)
+    assert "/agent-0.tar: it has over 1000000 bytes; " in str(error)
+    assert not (requests[0].workspace_dir / "left").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, at_night(signal.SIGSTOP)], ids=["kill", "stop"])
 def test_an_agent_that_stops_its_keepers_is_ended_after_its_time(
     trials: Trials, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
@@ -164,11 +178,11 @@ def test_trials_that_are_all_torn_down_while_their_files_go_up_leave_nothing(
     class ImagesOfTrialsThatEnd(dict[str, Image]):
         def __getitem__(self, name: str) -> Image:
             for one in requests:
-                submission.cancel(one.trial_id)
+                submitted.cancel(one.trial_id)
             return super().__getitem__(name)
 
     plan = trials.backend._plan()
-    submission = Submission(replace(plan, images=ImagesOfTrialsThatEnd(plan.images)), requests)
-    assert list(submission.outcomes()) == []
+    submitted = Submission(replace(plan, images=ImagesOfTrialsThatEnd(plan.images)), requests)
+    assert list(submitted.outcomes()) == []
     assert google.called(google.CREATE) == []
     assert google.machines.buckets.names(BUCKET) == []

@@ -22,6 +22,7 @@ from pytest_aecbench.backends import TrialOutcome
 from pytest_aecbench.backends.gcp import failures, job, scripts, staging
 from pytest_aecbench.backends.gcp.cloud import NotThere
 from pytest_aecbench.backends.gcp.logs import explained
+from pytest_aecbench.backends.shared.archives import TOTAL_CAP
 from pytest_aecbench.backends.shared.spool import spool
 from pytest_aecbench.errors import AecBenchError, BackendError, BackendLost
 from pytest_aecbench.host.owner import Owner
@@ -318,7 +319,7 @@ class Submission:
 
     def _read(self, name: str, file: IO[bytes]) -> IO[bytes] | None:
         try:
-            self._plan.cloud.bucket.read(name, file)
+            self._plan.cloud.bucket.read(name, file, most=TOTAL_CAP)
         except NotThere:
             return None
         return file

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from os import SEEK_END
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import google.auth
@@ -230,14 +230,20 @@ class Bucket:
 
         retry(upload, on_lost=True)
 
-    def read(self, name: str, file: Any) -> None:
-        """Write an object's content to a file."""
+    def read(self, name: str, file: IO[bytes], *, most: int) -> None:
+        """Write an object's content to a file.
+
+        Raises:
+            BackendError: it has over ``most`` bytes, no more of which are on this machine then.
+
+        """
 
         def download() -> None:
             file.seek(0)
             file.truncate()
+            target = _Capped(file, most, f"gcp: {name}: it has over {most} bytes")
             with translated("a download"):
-                self._bucket.blob(name).download_to_file(file, retry=None, timeout=_CALL_SEC)
+                self._bucket.blob(name).download_to_file(target, retry=None, timeout=_CALL_SEC)
 
         retry(download, on_lost=True)
 
@@ -285,6 +291,22 @@ class Bucket:
 
         if names:
             retry(remove_all, patience_sec=_END_SEC)
+
+
+class _Capped:
+    """A file that an object is written to, with the methods that the client needs of it."""
+
+    def __init__(self, file: IO[bytes], most: int, refusal: str) -> None:
+        self._file = file
+        self._most = most
+        self._refusal = refusal
+        self.seek = file.seek
+
+    def write(self, data: bytes) -> int:
+        """Write the next bytes; raise BackendError if they are too many."""
+        if self._file.tell() + len(data) > self._most:
+            raise BackendError(self._refusal)
+        return self._file.write(data)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["LOG_NAME", "explained"]
 
 LOG_NAME = "gcp.log"
+_MOST_BYTES = 16 * 1024**2  # many times more than the scripts write
 _PHASES = ("agent", "verify")
 
 
@@ -59,7 +60,7 @@ def _of_phase(cloud: Cloud, name: str) -> str:
     """Return what a runnable has written; nothing if it never began, or cannot be read now."""
     file = BytesIO()
     try:
-        cloud.bucket.read(name, file)
+        cloud.bucket.read(name, file, most=_MOST_BYTES)
     except NotThere:
         return ""
     except AecBenchError as error:

@@ -109,6 +109,7 @@ read -r mode <"$state/mode"; read -r seconds <"$state/seconds"; read -r before <
 IFS= read -r workdir <"$state/workdir"
 [[ $phase = agent || $mode = separate ]] || exit 0
 unpack "$phase"
+exec {tick}<> <(:)  # a pipe in which nothing comes, to let time pass without a program
 read -rd '' inner <<'INNER'
 """
     + _INNER
@@ -126,9 +127,8 @@ hidden() {
 
 # Adds new output of a request to the log, as long as it is little.
 follow() {
-  local part file left=20 tick
+  local part file left=20
   local -A opened=()
-  exec {tick}<> <(:)
   while ((left > 0)); do
     read -rt @LOG_SEC@ -u "$tick"
     for file in out err; do
@@ -144,24 +144,24 @@ follow() {
 }
 
 # Lets the inner script do a request, but not for ever: it may be stopped by what it has started.
+# So may every process that this one starts, which therefore waits by itself.
 perform() {
   note "$1: the command starts; it has $seconds s, and @GUARD@ s for copies"
-  sleep $((seconds + @GUARD@)) 3>&- 4>&- 5>&- &
-  local guard=$! ends=$((SECONDS + seconds + @GUARD@)) child follower file part
+  local ends=$((SECONDS + seconds + @GUARD@)) child follower file part
   follow "$1" 2>/dev/null 3>&- 4>&- 5>&- &
   follower=$!
-  (hidden bash -c "$inner" inner "$state" "$workdir" "$@") &
+  (hidden bash -c "$inner" inner "$state" "$workdir" "$@") {tick}>&- &
   child=$!
-  wait -n "$child" "$guard"
-  while kill -0 "$child" 2>/dev/null && ((SECONDS < ends)); do wait "$child"; done
-  kill -KILL "$child" "$guard" "$follower" 2>/dev/null
-  wait "$child" "$guard" "$follower" 2>/dev/null
+  while kill -0 "$child" 2>/dev/null && ((SECONDS < ends)); do read -rt 0.1 -u "$tick"; done
+  kill -KILL "$child" "$follower" 2>/dev/null
+  wait "$child" "$follower" 2>/dev/null
   note "$1: the command has ended"
   [[ ! -f $state/$1/done ]] || return
   note "$1: it left no result"
   for file in said err out; do
     [[ -f $state/$1/$file && ! -L $state/$1/$file ]] || continue
-    IFS= read -rd '' -t 1 -N 16384 part <"$state/$1/$file"
+    # Opened for writing, too, because it may have become a pipe that nothing else writes to.
+    IFS= read -rd '' -t 1 -N 16384 part <>"$state/$1/$file"
     [[ ! $part ]] || note "$1: $file: $part"
   done
 }

@@ -11,7 +11,7 @@ import threading
 import uuid
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from google.cloud import batch_v1
 
@@ -20,6 +20,7 @@ from pytest_aecbench.backends.gcp import failures, job, scripts, staging
 from pytest_aecbench.backends.gcp.cloud import NotThere
 from pytest_aecbench.backends.gcp.logs import explained
 from pytest_aecbench.backends.gcp.submission import REAP
+from pytest_aecbench.backends.shared.archives import TOTAL_CAP
 from pytest_aecbench.backends.shared.spool import spool
 from pytest_aecbench.errors import (
     AecBenchError,
@@ -199,7 +200,7 @@ class SingleSandbox:
         try:
             with spool() as file:
                 try:
-                    self.plan.cloud.bucket.read(f"{self.prefix}agent-{number}.tar", file)
+                    self._download(f"agent-{number}.tar", file)
                     result = staging.read_result(request, file, home / "result")
                 except NotThere:
                     result = None
@@ -221,10 +222,13 @@ class SingleSandbox:
             remove_tree(files)
             with spool() as file:
                 try:
-                    self.plan.cloud.bucket.read(f"{self.prefix}state-{self._before}.tar", file)
+                    self._download(f"state-{self._before}.tar", file)
                 except NotThere:
                     raise BackendError(f"gcp: {self.prefix}: someone removed its files") from None
                 return staging.read_files(file, files, self.workspace_dir)
+
+    def _download(self, name: str, file: IO[bytes]) -> None:
+        self.plan.cloud.bucket.read(f"{self.prefix}{name}", file, most=TOTAL_CAP)
 
     def remove(self) -> None:
         """End the command that is under way, and remove all files; repeating it does nothing."""

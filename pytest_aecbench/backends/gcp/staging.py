@@ -35,6 +35,7 @@ __all__ = [
 
 _CHUNK = 1024 * 1024
 _HALF = OUTPUT_CAP // 2
+_LONGEST_SEC = 14 * 86_400.0  # for which Batch lets a task run
 _REASONS = {
     "full": "the sandbox's disk is full",
     "kill": "processes cannot be killed",
@@ -220,7 +221,7 @@ def _result(directory: Path, request: BackendExecutionRequest) -> BackendExecuti
 
     """
     try:
-        answer = (directory / "done").read_text(errors="replace").split()[1:]
+        answer = _start_of(directory / "done").decode(errors="replace").split()[1:]
         if answer[0] == "failed":
             reason = " ".join(answer[1:])
             if reason == "user":
@@ -228,8 +229,8 @@ def _result(directory: Path, request: BackendExecutionRequest) -> BackendExecuti
             raise BackendError(f"the command cannot be run; {_REASONS.get(reason, reason)}")
         _, code, timed, _, out_size, _, err_size, *_ = answer
         sizes = int(out_size), int(err_size)
-        begun, ended = map(float, (directory / "times").read_text().split())
-        out, err = ((directory / name).read_bytes() for name in ("out", "err"))
+        duration_sec = _duration_sec(_start_of(directory / "times"))
+        out, err = (_start_of(directory / name) for name in ("out", "err"))
         returncode = None if timed == "1" else int(code)
     except (OSError, ValueError, IndexError):
         return None
@@ -238,9 +239,26 @@ def _result(directory: Path, request: BackendExecutionRequest) -> BackendExecuti
         stdout=_text(out, sizes[0]),
         stderr=_text(err, sizes[1]),
         timed_out=timed == "1",
-        duration_sec=max(0.0, ended - begun),
+        duration_sec=duration_sec,
         truncated=max(sizes) > OUTPUT_CAP,
     )
+
+
+def _start_of(path: Path) -> bytes:
+    """Return a file's content, of which no more is kept than of a command's output."""
+    with path.open("rb") as file:
+        return file.read(OUTPUT_CAP)
+
+
+def _duration_sec(times: bytes) -> float:
+    """Return the time between two moments; raise ValueError if no command can take it.
+
+    An agent may have written them. A clock that was set back meanwhile makes it nothing.
+    """
+    begun, ended = map(float, times.split())
+    if not abs(ended - begun) <= _LONGEST_SEC:  # also if it is not a number
+        raise ValueError("times")
+    return max(0.0, ended - begun)
 
 
 def _text(data: bytes, size: int) -> str:

@@ -22,6 +22,7 @@ from pytest_aecbench.backends import TrialOutcome
 from pytest_aecbench.backends.gcp import failures, job, scripts, staging
 from pytest_aecbench.backends.gcp.cloud import NotThere
 from pytest_aecbench.backends.gcp.logs import explained
+from pytest_aecbench.backends.shared.archives import TOTAL_CAP
 from pytest_aecbench.backends.shared.spool import spool
 from pytest_aecbench.errors import AecBenchError, BackendError, BackendLost
 from pytest_aecbench.host.owner import Owner
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_aecbench.backends import TrialRequest
-    from pytest_aecbench.backends.gcp.cloud import Cloud
+    from pytest_aecbench.backends.gcp.cloud import Bucket, Cloud
 
 __all__ = ["OBJECTS", "REAP", "Outcome", "Plan", "Submission"]
 
-Outcome = tuple[str, "TrialOutcome | AecBenchError"]
+Outcome = tuple[str, "TrialOutcome | BaseException"]
 REAP = "'aec-bench reap --backend gcp' removes them after the run"
 OBJECTS = "aecbench"  # the directory of the bucket, in which each process has its own
 _AT_ONCE = 16  # uploads and downloads
@@ -72,12 +73,16 @@ class _Job:
     kind: job.Kind
     requests: list[TrialRequest]
     job_id: str = field(default_factory=lambda: f"aecbench-{secrets.token_hex(8)}")
-    owed: dict[int, TrialRequest] = field(default_factory=dict)
+    owed: dict[int, TrialRequest] = field(init=False)
     ended_tasks: int = -1
     counts: Mapping[str, int] = field(default_factory=dict)
     waits_for: str = ""
+    is_started: bool = False
     is_over: bool = False
     uid: str = ""  # by which Cloud Logging knows the job
+
+    def __post_init__(self) -> None:
+        self.owed = dict(enumerate(self.requests))
 
     @property
     def prefix(self) -> str:
@@ -99,14 +104,18 @@ class Submission:
         ]
 
     def cancel(self, trial_id: str) -> None:
-        """Give up one trial; end its job at once if that owes nothing else."""
+        """Give up one trial; end its job at once if that owes nothing else.
+
+        The start of a job that is not created yet ends it by itself, after its last upload.
+        """
         with self._lock:
             self._cancelled.add(trial_id)
             empty = [
                 one
                 for one in self.jobs
-                if any(request.trial_id == trial_id for request in one.requests)
-                and all(request.trial_id in self._cancelled for request in one.owed.values())
+                if one.is_started
+                and any(request.trial_id == trial_id for request in one.requests)
+                and all(request.trial_id in self._cancelled for request in [*one.owed.values()])
             ]
         for one in empty:
             self._end(one)
@@ -160,48 +169,48 @@ class Submission:
 
     def _start(self, one: _Job, threads: ThreadPoolExecutor) -> Iterator[Outcome]:
         """Stage the inputs and create the job; a trial that cannot be staged is left out."""
-        plan = self._plan
-        one.owed = dict(enumerate(one.requests))
         try:
-            bucket = plan.cloud.bucket
+            bucket = self._plan.cloud.bucket  # before many threads ask for it
             packed = {
-                threads.submit(self._stage, one, index, request): (index, request)
+                threads.submit(self._stage, bucket, one, index, request): index
                 for index, request in self._wanted(one).items()
             }
-            failed = {}
-            for future in as_completed(packed):
-                if isinstance(error := future.exception(), AecBenchError):
-                    failed[packed[future][0]] = error
-                elif error is not None:
-                    raise error
-            for index, error in failed.items():
+            failed = [
+                (packed[future], error)
+                for future in as_completed(packed)
+                if (error := future.exception())
+            ]
+            for index, error in failed:
                 yield one.owed.pop(index).trial_id, error
-            if not self._wanted(one):
-                self._end(one)
-                return
-            hide = plan.options["hide_bucket"]
-            bucket.write(f"{one.prefix}run", BytesIO(scripts.outer(hide=hide).encode()))
-            definition = job.define(
-                one.kind,
-                len(one.requests),
-                job.longest(one.requests),
-                remote_path=f"{bucket.name}/{one.prefix}",
-                options=plan.options,
-                parallelism=plan.parallelism,
-                labels=plan.labels,
-            )
-            plan.cloud.create_job(one.job_id, definition, str(uuid.uuid4()))
-            if one.is_over:  # all its trials were given up meanwhile
-                self._remove(one)
+            if self._wanted(one):
+                self._create(bucket, one)
         except AecBenchError as error:
-            for request in self._wanted(one).values():
+            for index, request in self._wanted(one).items():
+                one.owed.pop(index)
                 yield request.trial_id, error
+        one.is_started = True
+        if not self._wanted(one):
             self._end(one)
 
-    def _stage(self, one: _Job, index: int, request: TrialRequest) -> None:
+    def _create(self, bucket: Bucket, one: _Job) -> None:
+        plan = self._plan
+        hide = plan.options["hide_bucket"]
+        bucket.write(f"{one.prefix}run", BytesIO(scripts.outer(hide=hide).encode()))
+        definition = job.define(
+            one.kind,
+            len(one.requests),
+            job.longest(one.requests),
+            remote_path=f"{bucket.name}/{one.prefix}",
+            options=plan.options,
+            parallelism=plan.parallelism,
+            labels=plan.labels,
+        )
+        plan.cloud.create_job(one.job_id, definition, str(uuid.uuid4()))
+
+    def _stage(self, bucket: Bucket, one: _Job, index: int, request: TrialRequest) -> None:
         with spool() as file:
             staging.pack(request, self._plan.images, file)
-            self._plan.cloud.bucket.write(f"{one.prefix}in-{index}.tar", file)
+            bucket.write(f"{one.prefix}in-{index}.tar", file)
 
     # The following of a job
 
@@ -256,7 +265,7 @@ class Submission:
             future = threads.submit(partial(self._fetch, one, index, request, task))
             fetched[future] = request
         for future in as_completed(fetched):
-            yield fetched[future].trial_id, future.result()
+            yield fetched[future].trial_id, future.exception() or future.result()
 
     def _is_retried(self, task: batch_v1.Task) -> bool:
         """Return whether Batch is going to run a failed task again."""
@@ -310,7 +319,7 @@ class Submission:
 
     def _read(self, name: str, file: IO[bytes]) -> IO[bytes] | None:
         try:
-            self._plan.cloud.bucket.read(name, file)
+            self._plan.cloud.bucket.read(name, file, most=TOTAL_CAP)
         except NotThere:
             return None
         return file

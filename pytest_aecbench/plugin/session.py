@@ -183,8 +183,8 @@ def _preflight(config: pytest.Config, node_ids: Sequence[str]) -> None:
     from pytest_aecbench.plugin.last_failed import check_last_failed
     from pytest_aecbench.plugin.lookup import backend_of, preflight_agents
     from pytest_aecbench.plugin.reruns import check_reruns
+    from pytest_aecbench.trials.full_disk import check_space
     from pytest_aecbench.trials.preflight import check_gpus
-    from pytest_aecbench.trials.stages import check_space
 
     check_follow(config)
     check_lanes(config)

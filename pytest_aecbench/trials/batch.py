@@ -17,10 +17,10 @@ from pytest_aecbench.backends import BackendExecutionRequest, TrialRequest
 from pytest_aecbench.errors import BackendError, BackendLost, SettingsError, VerifierError
 from pytest_aecbench.host.homes import remove_tree
 from pytest_aecbench.host.lanes import away, gather
+from pytest_aecbench.trials.full_disk import check_space
 from pytest_aecbench.trials.stages import (
     BACKENDS_OWN,
     attributed,
-    check_space,
     keep_artifacts,
     launch,
     limits_of,

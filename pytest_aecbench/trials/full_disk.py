@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import os
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.host.homes import remove_tree, stored_bytes
-from pytest_aecbench.trials.stages import check_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pytest_aecbench.backends.sandbox import Sandbox
     from pytest_aecbench.trials.trial import Trial
 
-__all__ = ["full_disk_attributed"]
+__all__ = ["check_space", "full_disk_attributed"]
 
 _STORAGE_MB = 10240  # for a task that does not say how much its sandbox may store
 
 
+def check_space(directory: Path) -> None:
+    """Raise LedgerError unless more of the trials' files could be written now."""
+    probe = directory / f".{os.urandom(8).hex()}.tmp"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(bytes(4096))
+    except OSError as error:
+        raise LedgerError(
+            f"{directory}: cannot be written, {error.strerror}; the trials' files need a directory "
+            "that can be written and has space left"
+        ) from None
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+
+
 @contextmanager
-def full_disk_attributed(trial: Trial, sandbox: Sandbox) -> Iterator[None]:
+def full_disk_attributed(trial: Trial, sandbox: Sandbox, *, clear: bool = False) -> Iterator[None]:
     """Make a full disk the agent's outcome, if it has stored more than its task allows.
 
-    Its sandbox and files are removed then, and ``trial.broken`` says so. Room that is left does not
-    tell who is to blame, because neighbours fill and free the same disk.
+    ``trial.broken`` says so then, and with ``clear`` its sandbox and files are removed. Room that
+    is left does not tell who is to blame, because neighbours fill and free the same disk.
     """
     try:
         yield
     except LedgerError:
         if not _has_agent_stored_too_much(trial, sandbox):
             raise
-        _remove_work(trial, sandbox)
+        if clear:
+            _remove_work(trial, sandbox)
         trial.broken = trial.broken or "agent broke its sandbox: it filled the disk"
 
 

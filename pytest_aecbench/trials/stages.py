@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from contextlib import contextmanager, suppress
@@ -38,6 +37,7 @@ from pytest_aecbench.host.lanes import reversible
 from pytest_aecbench.ledger.instructions import instruction_file
 from pytest_aecbench.providers.calls import Meter
 from pytest_aecbench.tasks.layering import write_layered
+from pytest_aecbench.trials.full_disk import check_space, full_disk_attributed
 from pytest_aecbench.trials.record import note_cost
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ __all__ = [
     "attempt",
     "attributed",
     "build_with_agent",
-    "check_space",
     "collect",
     "evidence_kept",
     "keep_artifacts",
@@ -177,7 +176,8 @@ def attempt(
         if follow is not None and trial.agent.harness in MODEL_AGENTS:
             sandbox.echo = None  # its commands are followed as entries of its trajectory
         try:
-            with attributed(trial):
+            # The trajectory of an agent that works from the host is on the disk of its sandbox.
+            with full_disk_attributed(trial, sandbox), attributed(trial):
                 return agent.run(trial.task, sandbox, limits)
             return AgentResult.metered(
                 context.meter, status="failed", end="sandbox_broken", error=trial.broken
@@ -275,22 +275,6 @@ def keep_artifacts(trial: Trial, artifacts: CollectedArtifacts) -> None:
     replace_tree(artifacts.logs, trial.logs_dir)
     trial.warnings.extend(f"not collected: {name}" for name in artifacts.skipped)
     trial.collected = not any(name.startswith("workspace/") for name in artifacts.skipped)
-
-
-def check_space(directory: Path) -> None:
-    """Raise LedgerError unless more of the trials' files could be written now."""
-    probe = directory / f".{os.urandom(8).hex()}.tmp"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(bytes(4096))
-    except OSError as error:
-        raise LedgerError(
-            f"{directory}: cannot be written, {error.strerror}; the trials' files need a directory "
-            "that can be written and has space left"
-        ) from None
-    finally:
-        with suppress(OSError):
-            probe.unlink()
 
 
 def replace_tree(source: Path, target: Path) -> None:

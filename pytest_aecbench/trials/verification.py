@@ -111,7 +111,7 @@ def verify(trial: Trial, sandbox: Sandbox, backend: ComputeBackend, image: str) 
     sandbox.user = trial.task.config.verifier.user
     judge = separately = partial(_verify_separately, trial, sandbox, backend, image)
     try:
-        with full_disk_attributed(trial, sandbox):
+        with full_disk_attributed(trial, sandbox, clear=True):
             if trial.task.verifier_mode == "shared" and not trial.broken:
                 with attributed(trial):
                     judge = partial(verify_here, trial, sandbox)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.costs import at_night
+from tests.plugin.test_model_agents import SUBMIT, call, reply, write_script
 from tests.project import Project
 
 pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.slow]
@@ -153,6 +154,25 @@ def test_an_agent_that_fills_the_disk_is_scored_and_the_run_goes_on(
     assert evaluations["civil/a"]["reward"] == 0
     assert evaluations["civil/a"]["cause"] == "agent broke its sandbox: it filled the disk"
     assert evaluations["civil/b"]["reward"] == 1
+
+
+@pytest.mark.parametrize("mode", ["separate", "shared"])
+def test_a_model_agent_whose_sandbox_fills_the_disk_of_its_trajectory_is_scored(
+    project: Project, mode: str
+) -> None:
+    toml = f'[environment]\nstorage_mb = 2\n[verifier]\nenvironment_mode = "{mode}"\n'
+    for name in ("a", "b"):
+        project.task(f"civil/{name}", toml=toml)
+    fill = reply("I fill the disk.", call("bash", command="cat /dev/zero > zeros; seq 5000"))
+    agent = f"--aec-agent=tool_loop:{write_script(project, fill, SUBMIT)}"
+    returncode, output = run_on_disk(project, "jobs", "8m", agent)
+    assert returncode == pytest.ExitCode.TESTS_FAILED, output
+    records = (project.path / "after/artefacts/ledger").glob("*/*.json")
+    for record in map(json.loads, [path.read_text() for path in records]):
+        assert record["evaluation"]["reward"] == 0
+        assert record["evaluation"]["cause"] == "agent broke its sandbox: it filled the disk"
+        assert record["agent_result"]["end"] == "sandbox_broken"
+        assert record["cost"]["calls"] == 1
 
 
 def test_an_agent_is_not_blamed_for_a_disk_that_is_too_small(project: Project) -> None:

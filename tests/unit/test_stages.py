@@ -36,11 +36,11 @@ from pytest_aecbench.errors import (
 )
 from pytest_aecbench.settings.resolve import resolve
 from pytest_aecbench.tasks.task import Task
+from pytest_aecbench.trials.full_disk import check_space
 from pytest_aecbench.trials.stages import (
     attempt,
     attributed,
     build_with_agent,
-    check_space,
     collect,
     evidence_kept,
     launch,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["errors", "folded"]
 
 _MESSAGES = 20
-_HEX = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{7,}(?:-[0-9a-f]{4,})*\b|\d+")
+_HEX = re.compile(r"\b[0-9a-f]{7,}(?:-[0-9a-f]{4,})*\b|\d+")
 
 
 def errors(figures: Figures) -> Section:
@@ -89,7 +89,11 @@ def _by_place(figures: Figures, broken: Sequence[Recorded]) -> Table:
 
 def folded(message: str) -> str:
     """Return a message without what differs from one error to the next: digits and ids."""
-    return shortened(_HEX.sub("…", " ".join(message.split())), 200)
+    return shortened(_HEX.sub(_without_digits, " ".join(message.split())), 200)
+
+
+def _without_digits(found: re.Match[str]) -> str:
+    return "…" if any(map(str.isdecimal, found[0])) else found[0]
 
 
 def _messages(broken: Sequence[Recorded]) -> Table:

@@ -17,6 +17,7 @@ import signal
 import sys
 import tarfile
 import tempfile
+import time
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -57,7 +58,8 @@ _NAMESPACES = {
     "net": "--net",
     "pid": "--pid",
 }
-_CLEAR_SEC = 10.0
+_CLEAR_SEC = 10.0  # for all processes to be killed, in turns of so many seconds
+_TURN_SEC = 1.0
 _UPLOAD_SEC = 600.0
 _DYING_SEC = 0.25
 _PROBE_SEC = 10.0
@@ -207,19 +209,17 @@ class NamespaceSandbox:
     def kill_all(self) -> None:
         """Kill every process in the sandbox except its first, and wait for their end."""
         self.check_alive()
-        done = self._kill_from_inside(_CLEAR_SEC / 10)
-        if done.timed_out:  # it is stopped again and again
-            kill_namespace(self._first.pid)
-            done = self._kill_from_inside(_CLEAR_SEC)
+        give_up = time.monotonic() + _CLEAR_SEC
+        while (done := self._kill_from_inside()).returncode != 0 and time.monotonic() < give_up:
+            kill_namespace(self._first.pid)  # it is stopped again and again, or killed in its turn
         self.check_alive()
         if done.returncode != 0:
-            raise BackendError(
-                f"local: processes cannot be killed; {done.stderr.strip() or 'timeout'}"
-            )
+            ended = "timeout" if done.timed_out else f"exit code {done.returncode}"
+            raise BackendError(f"local: processes cannot be killed; {done.stderr.strip() or ended}")
 
-    def _kill_from_inside(self, timeout_sec: float) -> BackendExecutionResult:
+    def _kill_from_inside(self) -> BackendExecutionResult:
         start = self._starting("/")
-        return run(KILL_ALL, env={}, kill=_kill_group, timeout_sec=timeout_sec, start=start)
+        return run(KILL_ALL, env={}, kill=_kill_group, timeout_sec=_TURN_SEC, start=start)
 
     def place(self, path: str, source: Path) -> None:
         """Replace ``path`` by a copy of ``source``."""

@@ -13,7 +13,6 @@ import functools
 import itertools
 import os
 import shlex
-import signal
 import sys
 import tarfile
 import tempfile
@@ -25,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.backends.local.entry import CAPABILITIES, KILL_ALL
 from pytest_aecbench.backends.local.init import FirstProcess, mounting_script, setup_script
-from pytest_aecbench.backends.local.kill import MARKER, kill_namespace, kill_tree
+from pytest_aecbench.backends.local.kill import MARKER, kill_group, kill_namespace, kill_tree
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.mounts import Mounts
 from pytest_aecbench.backends.local.view import View
@@ -219,7 +218,7 @@ class NamespaceSandbox:
 
     def _kill_from_inside(self) -> BackendExecutionResult:
         start = self._starting("/")
-        return run(KILL_ALL, env={}, kill=_kill_group, timeout_sec=_TURN_SEC, start=start)
+        return run(KILL_ALL, env={}, kill=kill_group, timeout_sec=_TURN_SEC, start=start)
 
     def place(self, path: str, source: Path) -> None:
         """Replace ``path`` by a copy of ``source``."""
@@ -273,10 +272,6 @@ def _enter_root(cwd: str, env: Mapping[str, str], ids: tuple[int, int]) -> list[
 def _as_user(ids: tuple[int, int]) -> list[str]:
     uid, gid = ids
     return [] if ids == (0, 0) else [f"--setgid={gid}", f"--setuid={uid}"]
-
-
-def _kill_group(pid: int) -> None:
-    os.killpg(pid, signal.SIGKILL)
 
 
 @functools.cache

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["MARKER", "kill_group", "kill_marked", "kill_namespace", "kill_tree", "marked"]
+__all__ = [
+    "MARKER",
+    "kill_children",
+    "kill_group",
+    "kill_marked",
+    "kill_namespace",
+    "kill_tree",
+    "marked",
+]
 
 # The environment variable that names a process's sandbox and command: "<sandbox>.<number>".
 MARKER = "AECBENCH_COMMAND"
@@ -50,6 +58,14 @@ def _await_end(pid: int) -> None:
     give_up = time.monotonic() + _GIVE_UP_SEC / 4
     while pid in _processes() and time.monotonic() < give_up:
         time.sleep(0.001)
+
+
+def kill_children(parent: int) -> None:
+    """Kill the processes that a process waits for."""
+    for pid, entry in _processes().items():
+        if entry.parent == parent:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def kill_group(leader: int) -> None:

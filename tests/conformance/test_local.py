@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.backends import BackendExecutionRequest, Limits, TrialHandle
-from pytest_aecbench.backends.local import LocalBackend
+from pytest_aecbench.backends.local import LocalBackend, init
 from pytest_aecbench.errors import (
     BackendError,
     BuildError,
@@ -391,6 +391,19 @@ def test_teardown_ends_everything(mode: str, box: Box) -> None:
     box.output(start(names))
     box.teardown()
     assert alive(box, names) == []
+
+
+@with_overlay
+def test_a_sandbox_that_does_not_end_by_itself_has_ended_after_its_teardown(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init, "_STOP_SEC", 0.01)
+    for _ in range(10):
+        box = workshop.launch()
+        box.output("for _ in {1..20}; do sleep 1000 </dev/null >/dev/null 2>&1 & done; echo")
+        os.kill(first_process_of(box), signal.SIGSTOP)
+        box.teardown()
+        assert processes_of(box) == set()
 
 
 def test_long_output_is_cut_in_the_middle(box: Box) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import shlex
+import signal
 import socket
 import stat
 import subprocess
@@ -43,6 +44,18 @@ while True:
                 os.kill(pid, signal.SIGCONT)
         except OSError:
             pass
+"""
+KILL_OTHERS = """
+import ctypes, threading
+
+kill = ctypes.CDLL(None).kill
+
+def kill_others():
+    while True:
+        kill(-1, 9)
+
+for _ in range(2):
+    threading.Thread(target=kill_others).start()
 """
 CONNECT = """
 import socket, sys
@@ -136,6 +149,15 @@ def test_a_command_that_is_stopped_on_its_way_in_does_not_show_the_host(
 def test_agents_that_stop_all_processes_do_not_outlive_an_exclusive_request(box: Box) -> None:
     attack = python(STOP_AND_LOOK, "/none", "seen")
     box.output(f"setsid {attack} </dev/null >/dev/null 2>&1 & until [ -e seen ]; do :; done")
+    left = box.output("cat /proc/[0-9]*/comm", exclusive=True, timeout_sec=20)
+    assert "python" not in left
+
+
+@in_namespaces
+def test_agents_that_kill_all_processes_do_not_outlive_an_exclusive_request(box: Box) -> None:
+    attack = python(KILL_OTHERS)
+    ended = box.run(f"setsid {attack} </dev/null >/dev/null 2>&1 & sleep 1000", timeout_sec=20)
+    assert ended.returncode == 128 + signal.SIGKILL
     left = box.output("cat /proc/[0-9]*/comm", exclusive=True, timeout_sec=20)
     assert "python" not in left
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.local.kill import MARKER, kill_marked, kill_tree
+from pytest_aecbench.backends.local.kill import MARKER, kill_group, kill_marked, kill_tree
 from pytest_aecbench.backends.shared.output import OUTPUT_CAP
 from pytest_aecbench.backends.shared.processes import run
 from pytest_aecbench.errors import BackendError
@@ -209,3 +209,12 @@ def test_the_reader_of_a_lingering_child_ends_with_it() -> None:
     reader.join(10)
     assert not reader.is_alive()
     assert open_descriptors() <= descriptors  # those of other tests may be closed meanwhile
+
+
+def test_a_process_that_ends_at_its_deadline_is_not_an_error() -> None:
+    def end_and_kill(pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        kill_group(pid)
+
+    assert bash("sleep 1000", timeout_sec=0.1, kill=end_and_kill).timed_out

@@ -9,6 +9,7 @@ import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.backends.local.kill import kill_children
 from pytest_aecbench.backends.shared.processes import is_readable
 from pytest_aecbench.backends.shared.shell import find_tool, tool_env
 from pytest_aecbench.errors import LaunchError
@@ -23,6 +24,7 @@ __all__ = ["FirstProcess", "mounting_script", "setup_script"]
 
 _START_SEC = 20.0
 _STOP_SEC = 2.0
+_DIE_SEC = 20.0  # memory may take seconds to give back
 _LOOPBACK_UP = (
     "import fcntl, socket, struct; "
     "fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh', b'lo', 0x49))"
@@ -130,5 +132,13 @@ class FirstProcess:
         try:
             self._waiter.wait(_STOP_SEC)
         except subprocess.TimeoutExpired:
-            self._waiter.kill()  # unshare kills its child when it dies
+            self._kill()
+
+    def _kill(self) -> None:
+        """Kill it; ``unshare`` waits for it, and it for the end of all others in there."""
+        kill_children(self._waiter.pid)
+        try:
+            self._waiter.wait(_DIE_SEC)
+        except subprocess.TimeoutExpired:
+            self._waiter.kill()
             self._waiter.wait()

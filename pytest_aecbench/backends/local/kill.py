@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["MARKER", "kill_marked", "kill_namespace", "kill_tree", "marked"]
+__all__ = [
+    "MARKER",
+    "kill_children",
+    "kill_group",
+    "kill_marked",
+    "kill_namespace",
+    "kill_tree",
+    "marked",
+]
 
 # The environment variable that names a process's sandbox and command: "<sandbox>.<number>".
 MARKER = "AECBENCH_COMMAND"
@@ -41,16 +49,29 @@ def kill_tree(root: int, *, marker: str, init: int | None = None) -> None:
         return _with_descendants(found, table) - {root}
 
     _kill_all(chosen)
-    with suppress(ProcessLookupError, PermissionError):
-        if init is not None:
-            _await_end(root)
-        os.killpg(root, signal.SIGKILL)  # finds some of them without /proc
+    if init is not None:
+        _await_end(root)
+    kill_group(root)  # finds some of them without /proc
 
 
 def _await_end(pid: int) -> None:
     give_up = time.monotonic() + _GIVE_UP_SEC / 4
     while pid in _processes() and time.monotonic() < give_up:
         time.sleep(0.001)
+
+
+def kill_children(parent: int) -> None:
+    """Kill the processes that a process waits for."""
+    for pid, entry in _processes().items():
+        if entry.parent == parent:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def kill_group(leader: int) -> None:
+    """Kill the processes of a group, unless all of them have ended."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 def kill_marked(sandbox: str) -> None:

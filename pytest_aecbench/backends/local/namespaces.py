@@ -13,10 +13,10 @@ import functools
 import itertools
 import os
 import shlex
-import signal
 import sys
 import tarfile
 import tempfile
+import time
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.backends.local.entry import CAPABILITIES, KILL_ALL
 from pytest_aecbench.backends.local.init import FirstProcess, mounting_script, setup_script
-from pytest_aecbench.backends.local.kill import MARKER, kill_namespace, kill_tree
+from pytest_aecbench.backends.local.kill import MARKER, kill_group, kill_namespace, kill_tree
 from pytest_aecbench.backends.local.layout import Layout
 from pytest_aecbench.backends.local.mounts import Mounts
 from pytest_aecbench.backends.local.view import View
@@ -57,7 +57,8 @@ _NAMESPACES = {
     "net": "--net",
     "pid": "--pid",
 }
-_CLEAR_SEC = 10.0
+_CLEAR_SEC = 10.0  # for all processes to be killed, in turns of so many seconds
+_TURN_SEC = 1.0
 _UPLOAD_SEC = 600.0
 _DYING_SEC = 0.25
 _PROBE_SEC = 10.0
@@ -207,19 +208,17 @@ class NamespaceSandbox:
     def kill_all(self) -> None:
         """Kill every process in the sandbox except its first, and wait for their end."""
         self.check_alive()
-        done = self._kill_from_inside(_CLEAR_SEC / 10)
-        if done.timed_out:  # it is stopped again and again
-            kill_namespace(self._first.pid)
-            done = self._kill_from_inside(_CLEAR_SEC)
+        give_up = time.monotonic() + _CLEAR_SEC
+        while (done := self._kill_from_inside()).returncode != 0 and time.monotonic() < give_up:
+            kill_namespace(self._first.pid)  # it is stopped again and again, or killed in its turn
         self.check_alive()
         if done.returncode != 0:
-            raise BackendError(
-                f"local: processes cannot be killed; {done.stderr.strip() or 'timeout'}"
-            )
+            ended = "timeout" if done.timed_out else f"exit code {done.returncode}"
+            raise BackendError(f"local: processes cannot be killed; {done.stderr.strip() or ended}")
 
-    def _kill_from_inside(self, timeout_sec: float) -> BackendExecutionResult:
+    def _kill_from_inside(self) -> BackendExecutionResult:
         start = self._starting("/")
-        return run(KILL_ALL, env={}, kill=_kill_group, timeout_sec=timeout_sec, start=start)
+        return run(KILL_ALL, env={}, kill=kill_group, timeout_sec=_TURN_SEC, start=start)
 
     def place(self, path: str, source: Path) -> None:
         """Replace ``path`` by a copy of ``source``."""
@@ -273,10 +272,6 @@ def _enter_root(cwd: str, env: Mapping[str, str], ids: tuple[int, int]) -> list[
 def _as_user(ids: tuple[int, int]) -> list[str]:
     uid, gid = ids
     return [] if ids == (0, 0) else [f"--setgid={gid}", f"--setuid={uid}"]
-
-
-def _kill_group(pid: int) -> None:
-    os.killpg(pid, signal.SIGKILL)
 
 
 @functools.cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_aecbench.backends import BackendExecutionResult
-from pytest_aecbench.backends.local.kill import MARKER, kill_marked, kill_tree
+from pytest_aecbench.backends.local.kill import MARKER, kill_group, kill_marked, kill_tree
 from pytest_aecbench.backends.shared.placing import place
 from pytest_aecbench.backends.shared.processes import run
 from pytest_aecbench.backends.shared.shell import bash_arguments, find_tool, resolve_user, tool_env
@@ -174,8 +173,7 @@ class RewritingSandbox:
         kill_marked(self.layout.home.name)
         if sys.platform != "linux":  # only groups can be found there, and they may be long gone
             while self._groups:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._groups.pop(), signal.SIGKILL)
+                kill_group(self._groups.pop())
 
     def check_alive(self) -> None:
         """Do nothing, because no process keeps this sandbox alive."""

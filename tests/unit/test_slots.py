@@ -375,6 +375,23 @@ def test_who_waits_for_a_slot_that_is_not_used_any_more_waits_for_another() -> N
     assert not waiter.is_alive()
 
 
+def test_a_slot_of_this_process_that_is_freed_too_late_is_not_used_any_more() -> None:
+    high, low = ExitStack(), ExitStack()
+    for held in (high, low):  # the highest number is taken first
+        held.enter_context(slot("box", 2))
+    waiter = threading.Thread(target=Level(2).take, daemon=True)
+    waiter.start()
+    wait_until(lambda: any(map(_is_locked, _slot_files("box-*.heir"))))
+    assert lower("box", 2) == 1
+    wait_until(lambda: any(map(_is_locked, _slot_files("box-0.heir"))))
+    high.close()
+    waiter.join(0.3)
+    assert waiter.is_alive()
+    low.close()
+    waiter.join(60)
+    assert not waiter.is_alive()
+
+
 def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     allowed = os.sched_getaffinity(0)
     try:

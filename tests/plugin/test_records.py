@@ -272,6 +272,19 @@ def test_a_secret_that_stands_in_a_digest_by_chance_leaves_the_record_whole(
     assert (project.path / after["outputs"]["jobs_dir"]).is_dir()
 
 
+@pytest.mark.parametrize("word", ["Evaluation", "difficulty", "electrical"])
+def test_a_secret_that_is_a_word_of_records_leaves_the_record_whole(
+    anyhow: Project, word: str
+) -> None:
+    anyhow.task()
+    (anyhow.path / ".env").write_text(f"STAGE={word}\n")
+    anyhow.run("--aec-agent=oracle").assert_outcomes(passed=1)
+    record = anyhow.record()
+    assert record["evaluation"]["reward"] == 1
+    assert record["task"]["difficulty"] == "easy"
+    assert record["task"]["task_id"] == "electrical/ohms-law"
+
+
 def test_a_secret_in_the_reason_of_a_skip_shows_by_its_name(
     anyhow: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             retries = max(retries, item.attempt)
         if not item.may_be_retried or item.attempt > retries:
             break
-        (failed, *_) = [report for report in reports if report.failed]
+        (failed, *_) = [report for report in reports if not report.passed]
         failed.outcome = "retried"  # type: ignore[assignment]  # neither passed nor failed
         log.pytest_runtest_logreport(report=failed)
         pause(_delay(item))

@@ -98,6 +98,11 @@ class Trial:
         below = self.output_below_workdir
         return None if below is None else os.path.lexists(self.workspace_dir / below)
 
+    @property
+    def has_worked(self) -> bool:
+        """True if the attempt has come further than to an image and to its turn."""
+        return not self.starts.keys() <= {"build", "wait"}
+
     def check_unchanged(self) -> None:
         """Raise TaskError if the task's files are not those that the attempt began with.
 

@@ -6,6 +6,7 @@ import base64
 import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -270,6 +271,70 @@ def test_a_secret_that_stands_in_a_digest_by_chance_leaves_the_record_whole(
     for key in ("trial_key", "task", "agent", "inputs"):
         assert after[key] == before[key]
     assert (project.path / after["outputs"]["jobs_dir"]).is_dir()
+
+
+EXPECTED = """
+import pytest
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.xfail(reason="too hard"))
+"""
+
+
+@with_workers_too
+def test_a_trial_that_is_expected_to_fail_leaves_a_record_without_secrets(
+    anyhow: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    anyhow.task(toml='[environment.env]\nKEY = "${MY_TOKEN}"\n')
+    anyhow.pytester.makeconftest(EXPECTED)
+    result = anyhow.run('--aec-agent=command:echo "$KEY" > key.txt')
+    result.assert_outcomes(xfailed=1)
+    record = anyhow.record()
+    assert record["evaluation"]["reward"] == 0
+    jobs = anyhow.path / record["outputs"]["jobs_dir"]
+    assert (jobs / "workspace/key.txt").read_text() == "<MY_TOKEN>\n"
+    assert "trials errors reward" in result.stdout.str()
+    assert not list(anyhow.path.glob("artefacts/ledger/*/.*.running"))
+
+
+def test_an_error_of_a_trial_that_is_expected_to_fail_is_recorded_and_retried(
+    anyhow: Project,
+) -> None:
+    anyhow.task()
+    fixture = """
+        @pytest.fixture
+        def aec_image(aec_image):
+            from pytest_aecbench.errors import LaunchError
+            raise LaunchError("no room")
+    """
+    anyhow.pytester.makeconftest(EXPECTED + dedent(fixture))
+    result = anyhow.run("--aec-retries=1", "--aec-retry-delay=0.01")
+    result.assert_outcomes(xfailed=1)
+    causes = [record["evaluation"]["error"]["cause"] for record in anyhow.records()]
+    assert causes == ["launch", "launch"]
+
+
+def test_a_trial_that_is_skipped_after_its_agent_has_worked_leaves_a_record_without_secrets(
+    anyhow: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    anyhow.task(toml='[environment.env]\nKEY = "${MY_TOKEN}"\n')
+    anyhow.pytester.makeconftest(
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "def aec_execution(aec_execution):\n"
+        "    pytest.skip('no licence left')\n"
+    )
+    anyhow.run('--aec-agent=command:echo "$KEY" > key.txt').assert_outcomes(skipped=1)
+    record = anyhow.record()
+    assert record["evaluation"]["validity"] == "error"
+    assert record["evaluation"]["error"]["message"] == "no licence left"
+    assert record["timing"]["agent"] is not None
+    for path in (anyhow.path / record["outputs"]["jobs_dir"]).rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+    assert not list(anyhow.path.glob("artefacts/ledger/*/.*.running"))
 
 
 @pytest.mark.parametrize("word", ["Evaluation", "difficulty", "electrical"])

@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -70,6 +70,7 @@ class Trial:
     is_in_doubt: bool = False  # the agent or the backend is to blame for the error
     is_second_chance: bool = False  # an earlier attempt was in doubt
     is_rehearsal: bool = False  # of a check, which wants to see every error
+    within: Path | None = None  # the directory of the trial that this one is beside
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
@@ -158,6 +159,8 @@ class Trial:
     @cached_property
     def directory(self) -> Path:
         """The directory of the trial's files on the host."""
+        if self.within is not None:
+            return self.within / self.trial_id.rpartition(".")[2]
         return self.settings.jobs_root / self.settings.experiment_id / self.trial_id
 
     @property
@@ -174,6 +177,23 @@ class Trial:
     def agent_dir(self) -> Path:
         """The directory of a host agent's trajectory, out of the sandbox's reach."""
         return self.directory / "agent"
+
+    def beside(self, name: str) -> Trial:
+        """Return another trial of the task, without an agent, to find out about this one.
+
+        Its files are among this one's, so that they lose their secrets even if the process dies.
+        """
+        other = replace(
+            self,
+            trial_id=f"{self.trial_id}.{name}",
+            within=self.directory,
+            timing={},
+            starts={},
+            warnings=[],
+            broken=None,
+        )
+        other.spare = other.verifier_sandbox = other.outcome = other.agent_image = None
+        return other
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:

@@ -242,6 +242,46 @@ def test_a_trial_whose_process_dies_leaves_no_secret_in_its_files(
     assert leaks(project.path) == []
 
 
+DIES_IN_CONTROL = """
+import os
+from pytest_aecbench.backends.local import LocalBackend
+
+class Dying(LocalBackend):
+    def launch_trial(self, *, workspace_dir, **kwargs):
+        handle = super().launch_trial(workspace_dir=workspace_dir, **kwargs)
+        if workspace_dir.parent.name.endswith("control"):
+            self.control = handle
+        return handle
+
+    def teardown(self, *, handle):
+        if handle == getattr(self, "control", None):
+            os.kill(os.getpid(), 9)
+        super().teardown(handle=handle)
+
+def pytest_aecbench_make_backend(config, name):
+    return Dying()
+"""
+
+
+def test_a_process_that_dies_while_a_verifier_is_tried_out_leaves_no_secret(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(pytester, ("-n1",))
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    project.task(
+        toml='[environment.env]\nKEY = "${MY_TOKEN}"\n',
+        test_sh='echo "$KEY" > /logs/verifier/key.txt\n'
+        "[ -e /workspace/output.jsonl ] && exit 1\n"
+        "echo 1 > /logs/verifier/reward.txt\n",
+    )
+    project.pytester.makeconftest(DIES_IN_CONTROL)
+    project.run().assert_outcomes(errors=1)
+    assert project.record()["evaluation"]["validity"] == "crashed"
+    found = [*project.path.glob("jobs/*/**/key.txt")]
+    assert len(found) == 2
+    assert {path.read_text() for path in found} == {"<MY_TOKEN>\n"}
+
+
 def test_what_is_handed_over_and_could_be_an_ordinary_word_is_left_alone(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

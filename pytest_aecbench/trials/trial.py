@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.trials.reward import Reward
     from pytest_aecbench.trials.verification import SpareSandbox
 
-__all__ = ["MARGIN_SEC", "Trial", "scrubber_of"]
+__all__ = ["MARGIN_SEC", "Trial", "secrets_of"]
 
 # For set-up and transfers, which have no deadline of their own.
 MARGIN_SEC = 600.0
@@ -154,7 +154,9 @@ class Trial:
     @cached_property
     def scrubber(self) -> Scrubber:
         """Knows this machine's credentials and what the task hands over."""
-        return scrubber_of(self.settings, self.task)
+        from pytest_aecbench.host.secrets import Scrubber
+
+        return Scrubber(secrets_of(self.settings, self.task))
 
     @cached_property
     def directory(self) -> Path:
@@ -215,13 +217,11 @@ class Trial:
         self.starts[phase] = max(0.0, min(self.starts.get(phase, math.inf), start - self.created))
 
 
-def scrubber_of(settings: Settings, task: Task | None) -> Scrubber:
-    """Return what knows this machine's credentials, and the secrets that the task hands over."""
-    from pytest_aecbench.host.secrets import Scrubber, handed_over, secrets_from
+def secrets_of(settings: Settings, task: Task) -> dict[str, str]:
+    """Return this machine's credentials, and the secrets that the task hands over."""
+    from pytest_aecbench.host.secrets import handed_over, secrets_from
 
     secrets = settings.secrets()
-    if task is None:
-        return Scrubber(secrets)
     secrets.update(handed_over(task.variables, os.environ))
     for env in (task.environment_env, task.verifier_env, task.solution_env):
         with suppress(TaskError):  # a variable that is not set is said where it is needed
@@ -229,4 +229,4 @@ def scrubber_of(settings: Settings, task: Task | None) -> Scrubber:
     with suppress(TaskError):
         for server in task.mcp_servers():
             secrets.update(secrets_from(server.env))
-    return Scrubber(secrets)
+    return secrets

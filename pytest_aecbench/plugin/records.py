@@ -150,7 +150,7 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> list[str]:
             end_dead_leases(settings.ledger_root)
             if journal.is_quiet(settings.ledger_root, settings.run_id):
                 runs.end(settings.run_id)
-    except OSError as error:  # such as too few descriptors
+    except (AecBenchError, OSError) as error:  # such as too few descriptors
         problems.append(str(error))
     return problems + reaping.wait()
 

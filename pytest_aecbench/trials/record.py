@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_aecbench import __version__
 from pytest_aecbench.agents import AgentResult
-from pytest_aecbench.errors import classify
+from pytest_aecbench.errors import BackendError, classify
 from pytest_aecbench.host import runs
 from pytest_aecbench.host.files import files_below
 from pytest_aecbench.ledger import journal
@@ -61,11 +61,10 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
         _write_logs(trial)
         unread = trial.scrubber.tree(trial.directory)
         trial.warnings.extend(f"not checked for secrets: {path.name}" for path in unread)
+    _charge(trial)
     record = scrubbed(_record(trial, _evaluation(trial, error)), trial.scrubber)
     Ledger(trial.settings.ledger_root).append(record)
     trial.kept = True
-    if trial.settings.max_cost_usd is not None:
-        runs.add_cost(trial.settings.run_id, record.cost.usd)
     return record
 
 
@@ -80,6 +79,18 @@ def keep_failure(trial: Trial, error: Exception) -> TrialRecord:
     Ledger(trial.settings.ledger_root).append(failed)
     trial.kept = True
     return failed
+
+
+def _charge(trial: Trial) -> None:
+    """Add what the attempt has cost to the cost of the run, once."""
+    if trial.settings.max_cost_usd is None or trial.is_charged:
+        return
+    trial.is_charged = True
+    usd = trial.agent_result.cost_usd if trial.agent_result else None
+    try:
+        runs.add_cost(trial.settings.run_id, usd)
+    except (BackendError, OSError) as error:  # no reason to lose the record as well
+        trial.warnings.append(f"cost not counted for --aec-max-cost: {error}")
 
 
 def note_cost(trial: Trial, meter: Meter) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_aecbench.errors import SettingsError, TaskError
+from pytest_aecbench.errors import BackendError, SettingsError, TaskError
 from pytest_aecbench.host import runs
 from pytest_aecbench.host.secrets import Scrubber
 from pytest_aecbench.ledger import journal
@@ -43,7 +43,8 @@ def recover(
     if settings.max_cost_usd is not None and not dry_run:
         for record in recovered:
             if record.run_id == settings.run_id:
-                runs.add_cost(settings.run_id, record.cost.usd)
+                with suppress(BackendError, OSError):  # it is on record
+                    runs.add_cost(settings.run_id, record.cost.usd)
     return recovered
 
 

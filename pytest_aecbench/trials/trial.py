@@ -66,6 +66,7 @@ class Trial:
     collected: bool = False
     begun: TrialRecord | None = None  # the record to keep should no other be possible
     kept: bool = False
+    is_charged: bool = False  # to the run, which may have a limit
     broken: str | None = None  # the way in which the agent made its sandbox or work unusable
     is_in_doubt: bool = False  # the agent or the backend is to blame for the error
     is_second_chance: bool = False  # an earlier attempt was in doubt

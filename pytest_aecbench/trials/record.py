@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +11,7 @@ from pytest_aecbench import __version__
 from pytest_aecbench.agents import AgentResult
 from pytest_aecbench.errors import BackendError, classify
 from pytest_aecbench.host import runs
-from pytest_aecbench.host.files import files_below
+from pytest_aecbench.host.files import files_below, whole
 from pytest_aecbench.ledger import journal
 from pytest_aecbench.ledger.identity import trial_key
 from pytest_aecbench.ledger.record import (
@@ -34,6 +33,8 @@ from pytest_aecbench.ledger.record import (
 from pytest_aecbench.ledger.store import Ledger
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pydantic import JsonValue
 
     from pytest_aecbench.host.secrets import Scrubber
@@ -338,9 +339,15 @@ def _write_logs(trial: Trial) -> None:
         if text:
             path = trial.logs_dir / name
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
+                _replace(path, text)
             except OSError as error:  # no reason to lose the record as well
                 trial.warnings.append(f"not kept: logs/{name}, {error.strerror}")
-                with suppress(OSError):
-                    path.unlink()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file of ours where the agent may have left something else, such as a link."""
+    if path.parent.is_symlink():
+        path.parent.unlink()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path, durable=False) as file:
+        file.write(text.encode("utf-8", "replace"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -311,6 +312,26 @@ def test_a_secret_that_stands_in_a_digest_by_chance_leaves_the_record_whole(
     for key in ("trial_key", "task", "agent", "inputs"):
         assert after[key] == before[key]
     assert (project.path / after["outputs"]["jobs_dir"]).is_dir()
+
+
+LINKS = {
+    "a file": "ln -s ../verifier/reward.json /logs/agent/stdout.txt",
+    "the directory": "rm -rf /logs/agent; ln -s verifier /logs/agent",
+}
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_what_an_agent_printed_is_kept_beside_links_that_it_made_and_not_behind_them(
+    anyhow: Project, link: str
+) -> None:
+    anyhow.task()
+    anyhow.run(f"--aec-agent=command:{LINKS[link]}; echo 1").assert_outcomes(failed=1)
+    logs = anyhow.path / anyhow.record()["outputs"]["jobs_dir"] / "logs"
+    assert json.loads((logs / "verifier/reward.json").read_text())["reward"] == 0
+    assert not (logs / "verifier/stdout.txt").exists()
+    printed = logs / "agent/stdout.txt"
+    assert printed.read_text() == "1\n"
+    assert not printed.is_symlink()
 
 
 EXPECTED = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.plugin.state import state_of
 
 if TYPE_CHECKING:
@@ -50,4 +51,8 @@ def stored_record(trial: Trial, trial_id: str) -> TrialRecord:
     from pytest_aecbench.ledger.record import TrialRecord
 
     path = trial.settings.experiment_ledger / f"{trial_id}.json"
-    return TrialRecord.from_json(path.read_bytes())
+    try:
+        return TrialRecord.from_json(path.read_bytes())
+    except OSError as error:
+        reused = "the trial was to be reused; run it again"
+        raise LedgerError(f"{path}: cannot be read, {error.strerror}; {reused}") from None

@@ -32,6 +32,8 @@ __all__ = ["FILE", "HEADER", "Entry", "Role", "Trajectory", "read_entries", "rea
 
 FILE = "trajectory.jsonl"
 HEADER = {"version": 1, "format": "aec-bench-trajectory"}
+# Fields of entries in which the harness alone writes.
+_OURS = {"role", "turn", "exit_code", "duration_ms", "step", "timestamp", "metadata"}
 # Of a longer text, the trajectory keeps both ends.
 MAX_TEXT = 100_000
 
@@ -165,7 +167,13 @@ class Trajectory:
             stdout=both_ends(entry.stdout, MAX_TEXT) if entry.stdout else entry.stdout,
             stderr=both_ends(entry.stderr, MAX_TEXT) if entry.stderr else entry.stderr,
         )
-        return Entry.from_json(self.scrub(asdict(entry))) if self._scrubber else entry
+        if not self._scrubber:
+            return entry
+        said = {name: value for name, value in asdict(entry).items() if name not in _OURS}
+        about = entry.metadata  # its keys are ours as well
+        *values, facts = self.scrub([*said.values(), [*about.values()]])
+        clean = dict(zip(said, values, strict=True))
+        return replace(entry, **clean, metadata=dict(zip(about, facts, strict=True)))
 
     def _write(self, directory: Path, entry: Entry) -> None:
         try:

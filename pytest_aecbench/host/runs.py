@@ -6,6 +6,7 @@ If a run is killed, its lease tells other runs where its unfinished records are.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -131,7 +132,10 @@ def spent(run_id: str) -> Spent:
         lines = _file(run_id, "costs").read_text(encoding="utf-8").split()
     except FileNotFoundError:
         lines = []
-    known = [float(line) for line in lines if line != _UNKNOWN]
+    known = []
+    for line in lines:
+        with suppress(ValueError):  # unknown, or torn by a full disk
+            known.append(float(line))
     return Spent(sum(known), len(lines) - len(known))
 
 

@@ -122,13 +122,13 @@ def recover(
     *,
     interrupted_run: str = "",
     dry_run: bool = False,
-    prepare: Callable[[TrialRecord], object] | None = None,
+    prepare: Callable[[TrialRecord], TrialRecord] = lambda record: record,
 ) -> list[TrialRecord]:
     """Keep the records of attempts whose process is dead, and return them.
 
-    The processes of the ``interrupted_run`` were told to end. ``prepare`` is called before a record
-    is kept; a ``dry_run`` changes nothing. A note that was never whole is removed, because its
-    attempt had not begun.
+    The processes of the ``interrupted_run`` were told to end. ``prepare`` returns the record to
+    keep; a ``dry_run`` changes nothing. A note that was never whole is removed, because its attempt
+    had not begun.
     """
     recovered = []
     for note in _hidden_files(ledger_root):
@@ -151,8 +151,7 @@ def recover(
         if not dry_run:
             with suppress(OSError):
                 remove_half_written(note.with_name(f"{record.trial_id}.json"))
-            if prepare:
-                prepare(record)
+            record = prepare(record)
             is_new = _is_kept(ledger_root, record)
             # If the record could not be kept, the note of it is all there is.
             if note.with_name(f"{record.trial_id}.json").exists():

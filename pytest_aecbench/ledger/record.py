@@ -7,7 +7,7 @@ TYPE_CHECKING.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -324,6 +324,15 @@ class TrialRecord(_Part):
         """Return the record as it is stored; equal records give equal bytes."""
         return self.model_dump_json(indent=2).encode() + b"\n"
 
+    def cleaned(self, clean: Callable[[list[Any]], list[Any]]) -> TrialRecord:
+        """Return the record with the values that others wrote as ``clean`` returns them."""
+        data = self.model_dump(mode="json")
+        places = [*_places_of_others(self, data, _OURS)]
+        values = clean([part[name] for part, name in places])
+        for (part, name), value in zip(places, values, strict=True):
+            part[name] = value
+        return TrialRecord.model_validate(data)
+
     @classmethod
     def from_json(cls, data: bytes) -> TrialRecord:
         """Read a stored record; LedgerError says in one line what is wrong with ``data``."""
@@ -331,6 +340,48 @@ class TrialRecord(_Part):
             return cls.model_validate_json(data)
         except ValidationError as error:
             raise LedgerError(_reason(error)) from None
+
+
+# Names, digests and words that the harness makes up, and the names of tasks. They hide nothing, but
+# the value of a secret may be the same word, or stand in a digest by chance.
+_OURS: Mapping[str, Any] = {
+    "trial_id": True,
+    "trial_key": True,
+    "experiment_id": True,
+    "run_id": True,
+    "task": dict.fromkeys(("task_id", "digest", "domain", "difficulty", "visibility"), True),
+    "dataset": {"content_hash": True},
+    "agent": dict.fromkeys(("harness", "system_prompt_sha256", "client_sha256"), True),
+    "evaluates": True,
+    "environment": {"backend": True, "platform": True},
+    "inputs": True,
+    "outputs": {"files": {"sha256": True}, "jobs_dir": True},
+    "evaluation": {
+        "validity": True,
+        "error": dict.fromkeys(("cause", "type", "phase"), True),
+    },
+    "agent_result": {"status": True, "end": True},
+    "timing": True,
+    "cost": True,
+    "completeness": True,
+    "harness_version": True,
+}
+
+
+def _places_of_others(
+    part: _Part, data: dict[str, Any], ours: Mapping[str, Any]
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield where others wrote: a mapping in the part's ``data``, and the key of the value."""
+    for name, value in part:
+        kept = ours.get(name, {})
+        if kept is True:
+            continue
+        inner, below = (value, data[name]) if isinstance(value, tuple) else ([value], [data[name]])
+        if all(isinstance(one, _Part) for one in inner):
+            for one, its_data in zip(inner, below, strict=True):
+                yield from _places_of_others(one, its_data, kept)
+        else:
+            yield data, name
 
 
 def _reason(error: ValidationError) -> str:

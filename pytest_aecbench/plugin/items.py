@@ -220,15 +220,17 @@ class TrialItem(SandboxItem):
         if self.reused is None:
             super().runtest()
             return
-        from pytest_aecbench.plugin.template import trial
         from pytest_aecbench.trials.reward import Reward
+        from pytest_aecbench.trials.sentence import explain_stored
 
         evaluation = self.reused.evaluation
         assert evaluation.reward is not None
         assert self.trial is not None
         reward = Reward(evaluation.reward, "reward.json", evaluation.details)
-        self.trial.broken = evaluation.cause
-        trial(self.agent, self.repetition, self.trial, reward)
+        self.trial.reward = reward
+        if reward.value < self.trial.threshold:
+            sentence = explain_stored(self.reused, reward, self.trial.threshold)
+            pytest.fail(sentence, pytrace=False)
 
 
 # More than any check runs.

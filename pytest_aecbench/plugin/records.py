@@ -41,8 +41,10 @@ def pytest_runtest_makereport(
     if not isinstance(item, TrialItem):  # checks keep their findings themselves
         _scrub(report, item.trial.scrubber)
         return report
-    known = call.when == "call" or (call.when == "setup" and report.failed)
-    if known and not report.skipped:
+    known = call.when == "call" or (call.when == "setup" and call.excinfo is not None)
+    # A failure that was expected is said to be skipped as well.
+    is_attempt = not report.skipped or hasattr(report, "wasxfail") or item.trial.has_worked
+    if known and is_attempt and not item.trial.kept:
         try:
             with state_of(item.config).interrupts.held_back():
                 _keep(item, call, report)
@@ -53,7 +55,7 @@ def pytest_runtest_makereport(
             report.aecbench_unkept = True  # type: ignore[attr-defined]
             # Stop before more is spent on results that cannot be kept.
             item.session.shouldstop = f"aec: {item.error}"
-    if report.skipped or (call.when == "teardown" and item.trial.kept):
+    if not is_attempt or (call.when == "teardown" and item.trial.kept):
         from pytest_aecbench.trials.record import forget
 
         forget(item.trial)
@@ -148,7 +150,7 @@ def _clean_up(config: pytest.Config, *, interrupted: bool) -> list[str]:
             end_dead_leases(settings.ledger_root)
             if journal.is_quiet(settings.ledger_root, settings.run_id):
                 runs.end(settings.run_id)
-    except OSError as error:  # such as too few descriptors
+    except (AecBenchError, OSError) as error:  # such as too few descriptors
         problems.append(str(error))
     return problems + reaping.wait()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_aecbench.errors import LedgerError
 from pytest_aecbench.ledger.identity import final_attempts
 from pytest_aecbench.plugin.state import state_of
 
@@ -92,7 +93,11 @@ def _read(trial: Trial, trial_id: str) -> TrialRecord:
     from pytest_aecbench.ledger.record import TrialRecord
 
     path = trial.settings.experiment_ledger / f"{trial_id}.json"
-    return TrialRecord.from_json(path.read_bytes())
+    try:
+        return TrialRecord.from_json(path.read_bytes())
+    except OSError as error:
+        reused = "the trial was to be reused; run it again"
+        raise LedgerError(f"{path}: cannot be read, {error.strerror}; {reused}") from None
 
 
 def _as_of(trial: Trial, record: TrialRecord) -> TrialRecord:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.errors import AecBenchError, LedgerError
 from pytest_aecbench.host.lanes import pause
 from pytest_aecbench.plugin._pytest_internals import run_attempt
 from pytest_aecbench.plugin.items import SandboxItem
@@ -37,7 +37,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             retries = max(retries, item.attempt)
         if not item.may_be_retried or item.attempt > retries:
             break
-        (failed, *_) = [report for report in reports if report.failed]
+        (failed, *_) = [report for report in reports if not report.passed]
         failed.outcome = "retried"  # type: ignore[assignment]  # neither passed nor failed
         log.pytest_runtest_logreport(report=failed)
         pause(_delay(item))
@@ -66,7 +66,7 @@ def pytest_handlecrashitem(
     from pytest_aecbench.trials.recovery import recover
 
     config: pytest.Config = sched.config
-    with suppress(LedgerError):  # the run's other trials say so
+    with suppress(AecBenchError, OSError):  # the run's other trials say so
         recover(settings_of(config))
     if _has_reward(config, crashitem):
         return  # it died of what came after, so there is nothing to try again

@@ -35,7 +35,7 @@ def pytest_report_teststatus(
     if is_crash(report):
         return "error", "E", "ERROR"  # its worker died, which says nothing about the agent
     result = getattr(report, "aecbench", None)
-    if result is None or report.when != "call":
+    if result is None or report.when != "call" or hasattr(report, "wasxfail"):
         return None
     if result["reward"] is None:
         return ("unverified", "u", "UNVERIFIED") if report.passed else None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -170,7 +169,7 @@ def verify(trial: Trial, backend: BatchBackend, image: str) -> Reward:
 
 def _verify_again(trial: Trial, backend: BatchBackend, image: str) -> Reward:
     """Verify the working directory that the agent has left, in a job of its own."""
-    again = _beside(trial, "again")
+    again = trial.beside("again")
     away(again.workspace_dir.mkdir, parents=True)
     try:
         if not trial.workspace_dir.is_dir():
@@ -185,7 +184,7 @@ def _verify_again(trial: Trial, backend: BatchBackend, image: str) -> Reward:
 
 
 def _gives_a_reward_for_nothing(trial: Trial, backend: BatchBackend, image: str) -> bool:
-    control = _beside(trial, "control")
+    control = trial.beside("control")
     try:
         away(stage_inputs, control)
         _verify_alone(control, backend, image)
@@ -197,13 +196,6 @@ def _gives_a_reward_for_nothing(trial: Trial, backend: BatchBackend, image: str)
     finally:
         away(shutil.rmtree, control.directory, ignore_errors=True)
     return True
-
-
-def _beside(trial: Trial, name: str) -> Trial:
-    """Return another trial of the task, whose files are beside the trial's own."""
-    other = replace(trial, trial_id=f"{trial.trial_id}.{name}", timing={}, warnings=[], broken=None)
-    other.outcome = other.agent_image = None
-    return other
 
 
 def _verify_alone(trial: Trial, backend: BatchBackend, image: str) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-from contextlib import suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_aecbench import __version__
 from pytest_aecbench.agents import AgentResult
-from pytest_aecbench.errors import classify
+from pytest_aecbench.errors import BackendError, classify
 from pytest_aecbench.host import runs
-from pytest_aecbench.host.files import files_below
+from pytest_aecbench.host.files import files_below, whole
 from pytest_aecbench.ledger import journal
+from pytest_aecbench.ledger.identity import trial_key
 from pytest_aecbench.ledger.record import (
     AgentIdentity,
     AgentOutcome,
@@ -33,6 +33,8 @@ from pytest_aecbench.ledger.record import (
 from pytest_aecbench.ledger.store import Ledger
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pydantic import JsonValue
 
     from pytest_aecbench.host.secrets import Scrubber
@@ -45,19 +47,7 @@ __all__ = ["begin", "forget", "keep", "keep_failure", "note_cost", "scrubbed"]
 MAX_FILES_NAMED = 500
 MAX_EXCERPT_CHARS = 2000
 
-# Names and digests that the harness makes up. A short secret may stand in one of them by chance.
-_IDENTITY: dict[str, bool | set[str]] = {
-    "trial_id": True,
-    "trial_key": True,
-    "experiment_id": True,
-    "run_id": True,
-    "evaluates": {"experiment_id", "trial_id"},
-    "task": {"digest"},
-    "agent": {"system_prompt_sha256", "client_sha256"},
-    "inputs": {"instruction_sha256"},
-    "outputs": {"jobs_dir"},
-    "timing": {"started_at", "finished_at"},
-}
+_UNKNOWN = "unknown"
 
 
 def begin(trial: Trial) -> None:
@@ -72,23 +62,36 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
         _write_logs(trial)
         unread = trial.scrubber.tree(trial.directory)
         trial.warnings.extend(f"not checked for secrets: {path.name}" for path in unread)
+    _charge(trial)
     record = scrubbed(_record(trial, _evaluation(trial, error)), trial.scrubber)
     Ledger(trial.settings.ledger_root).append(record)
     trial.kept = True
-    if trial.settings.max_cost_usd is not None:
-        runs.add_cost(trial.settings.run_id, record.cost.usd)
     return record
 
 
 def keep_failure(trial: Trial, error: Exception) -> TrialRecord:
     """Write a record that says why no better one could be made, and return it."""
-    assert trial.begun is not None
-    failed = scrubbed(
-        trial.begun.model_copy(update={"evaluation": _evaluation(trial, error)}), trial.scrubber
-    )
+    evaluation = _evaluation(trial, error)
+    if trial.begun is None:
+        made = _unbegun(trial, evaluation)
+    else:
+        made = trial.begun.model_copy(update={"evaluation": evaluation})
+    failed = scrubbed(made, trial.scrubber)
     Ledger(trial.settings.ledger_root).append(failed)
     trial.kept = True
     return failed
+
+
+def _charge(trial: Trial) -> None:
+    """Add what the attempt has cost to the cost of the run, once."""
+    if trial.settings.max_cost_usd is None or trial.is_charged:
+        return
+    trial.is_charged = True
+    usd = trial.agent_result.cost_usd if trial.agent_result else None
+    try:
+        runs.add_cost(trial.settings.run_id, usd)
+    except (BackendError, OSError) as error:  # no reason to lose the record as well
+        trial.warnings.append(f"cost not counted for --aec-max-cost: {error}")
 
 
 def note_cost(trial: Trial, meter: Meter) -> None:
@@ -106,48 +109,15 @@ def forget(trial: Trial) -> None:
 
 def scrubbed(record: TrialRecord, scrubber: Scrubber) -> TrialRecord:
     """Return the record without secrets."""
-    if not scrubber:
-        return record
-    data = scrubber.json(record.model_dump(mode="json", exclude=_IDENTITY))
-    for name, value in record.model_dump(mode="json", include=_IDENTITY).items():
-        data[name] = {**data[name], **value} if isinstance(value, dict) else value
-    return TrialRecord.model_validate(data)
+    return record.cleaned(scrubber.json) if scrubber else record
 
 
 def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
-    task, agent, settings = trial.task, trial.agent, trial.settings
     return TrialRecord(
-        trial_id=trial.trial_id,
+        **_names(trial, trial.digest),
         trial_key=trial.key,
-        experiment_id=settings.experiment_id,
-        run_id=settings.run_id,
-        task=TaskIdentity(
-            task_id=task.task_id,
-            digest=trial.digest,
-            domain=task.domain,
-            difficulty=task.difficulty,
-            visibility=task.visibility,
-            tags=task.tags,
-        ),
         dataset=_dataset(trial),
-        agent=AgentIdentity(
-            name=agent.name,
-            harness=agent.harness,
-            model=agent.model,
-            parameters=dict(agent.parameters),
-            system_prompt_sha256=agent.system_prompt_sha256,
-            client_sha256=agent.client_sha256,
-        ),
-        repetition=trial.repetition,
-        attempt=trial.attempt,
         evaluates=_evaluated(trial),
-        environment=Environment(
-            backend=settings.backend,
-            image=trial.image,
-            agent_image=trial.agent_image,
-            platform=f"{platform.system()}-{platform.machine()}".lower(),
-            mounts=tuple(map(str, settings.mounts)),
-        ),
         inputs=_inputs(trial),
         outputs=_outputs(trial),
         evaluation=evaluation,
@@ -162,8 +132,56 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
         cost=_cost(trial.agent_result),
         completeness="complete" if trial.collected else "partial",
         warnings=tuple(trial.warnings),
-        harness_version=__version__,
     )
+
+
+def _unbegun(trial: Trial, evaluation: Evaluation) -> TrialRecord:
+    """Return the record of an attempt that has not begun, perhaps because of the task's files."""
+    mounts = map(str, trial.settings.mounts)
+    return TrialRecord(
+        **_names(trial, _UNKNOWN),
+        trial_key=trial_key(_UNKNOWN, trial.agent, trial.repetition, mounts),
+        inputs=Inputs(instruction_sha256="0" * 64),
+        evaluation=evaluation,
+        timing=Timing(started_at=trial.started_at, finished_at=datetime.now(timezone.utc)),
+        completeness="partial",
+    )
+
+
+def _names(trial: Trial, digest: str) -> dict[str, Any]:
+    """Return what tells the attempt from others."""
+    task, agent, settings = trial.task, trial.agent, trial.settings
+    return {
+        "trial_id": trial.trial_id,
+        "experiment_id": settings.experiment_id,
+        "run_id": settings.run_id,
+        "task": TaskIdentity(
+            task_id=task.task_id,
+            digest=digest,
+            domain=task.domain,
+            difficulty=task.difficulty,
+            visibility=task.visibility,
+            tags=task.tags,
+        ),
+        "agent": AgentIdentity(
+            name=agent.name,
+            harness=agent.harness,
+            model=agent.model,
+            parameters=dict(agent.parameters),
+            system_prompt_sha256=agent.system_prompt_sha256,
+            client_sha256=agent.client_sha256,
+        ),
+        "repetition": trial.repetition,
+        "attempt": trial.attempt,
+        "environment": Environment(
+            backend=settings.backend,
+            image=trial.image,
+            agent_image=trial.agent_image,
+            platform=f"{platform.system()}-{platform.machine()}".lower(),
+            mounts=tuple(map(str, settings.mounts)),
+        ),
+        "harness_version": __version__,
+    }
 
 
 def _dataset(trial: Trial) -> DatasetIdentity | None:
@@ -321,9 +339,15 @@ def _write_logs(trial: Trial) -> None:
         if text:
             path = trial.logs_dir / name
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
+                _replace(path, text)
             except OSError as error:  # no reason to lose the record as well
                 trial.warnings.append(f"not kept: logs/{name}, {error.strerror}")
-                with suppress(OSError):
-                    path.unlink()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file of ours where the agent may have left something else, such as a link."""
+    if path.parent.is_symlink():
+        path.parent.unlink()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path, durable=False) as file:
+        file.write(text.encode("utf-8", "replace"))

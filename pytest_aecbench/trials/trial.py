@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.trials.reward import Reward
     from pytest_aecbench.trials.verification import SpareSandbox
 
-__all__ = ["MARGIN_SEC", "Trial", "scrubber_of"]
+__all__ = ["MARGIN_SEC", "Trial", "secrets_of"]
 
 # For set-up and transfers, which have no deadline of their own.
 MARGIN_SEC = 600.0
@@ -66,10 +66,12 @@ class Trial:
     collected: bool = False
     begun: TrialRecord | None = None  # the record to keep should no other be possible
     kept: bool = False
+    is_charged: bool = False  # to the run, which may have a limit
     broken: str | None = None  # the way in which the agent made its sandbox or work unusable
     is_in_doubt: bool = False  # the agent or the backend is to blame for the error
     is_second_chance: bool = False  # an earlier attempt was in doubt
     is_rehearsal: bool = False  # of a check, which wants to see every error
+    within: Path | None = None  # the directory of the trial that this one is beside
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
@@ -97,6 +99,11 @@ class Trial:
         """True if the collected workspace has that file; None if it would be elsewhere."""
         below = self.output_below_workdir
         return None if below is None else os.path.lexists(self.workspace_dir / below)
+
+    @property
+    def has_worked(self) -> bool:
+        """True if the attempt has come further than to an image and to its turn."""
+        return not self.starts.keys() <= {"build", "wait"}
 
     def check_unchanged(self) -> None:
         """Raise TaskError if the task's files are not those that the attempt began with.
@@ -148,11 +155,15 @@ class Trial:
     @cached_property
     def scrubber(self) -> Scrubber:
         """Knows this machine's credentials and what the task hands over."""
-        return scrubber_of(self.settings, self.task)
+        from pytest_aecbench.host.secrets import Scrubber
+
+        return Scrubber(secrets_of(self.settings, self.task))
 
     @cached_property
     def directory(self) -> Path:
         """The directory of the trial's files on the host."""
+        if self.within is not None:
+            return self.within / self.trial_id.rpartition(".")[2]
         return self.settings.jobs_root / self.settings.experiment_id / self.trial_id
 
     @property
@@ -175,6 +186,23 @@ class Trial:
         """True if an agent is at work, which may be to blame; checks and evaluations have none."""
         return self.evaluates is None and not self.is_rehearsal
 
+    def beside(self, name: str) -> Trial:
+        """Return another trial of the task, without an agent, to find out about this one.
+
+        Its files are among this one's, so that they lose their secrets even if the process dies.
+        """
+        other = replace(
+            self,
+            trial_id=f"{self.trial_id}.{name}",
+            within=self.directory,
+            timing={},
+            starts={},
+            warnings=[],
+            broken=None,
+        )
+        other.spare = other.verifier_sandbox = other.outcome = other.agent_image = None
+        return other
+
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
         """Charge the time of the block to a phase, and blame it if the block fails."""
@@ -195,13 +223,11 @@ class Trial:
         self.starts[phase] = max(0.0, min(self.starts.get(phase, math.inf), start - self.created))
 
 
-def scrubber_of(settings: Settings, task: Task | None) -> Scrubber:
-    """Return what knows this machine's credentials, and the secrets that the task hands over."""
-    from pytest_aecbench.host.secrets import Scrubber, handed_over, secrets_from
+def secrets_of(settings: Settings, task: Task) -> dict[str, str]:
+    """Return this machine's credentials, and the secrets that the task hands over."""
+    from pytest_aecbench.host.secrets import handed_over, secrets_from
 
     secrets = settings.secrets()
-    if task is None:
-        return Scrubber(secrets)
     secrets.update(handed_over(task.variables, os.environ))
     for env in (task.environment_env, task.verifier_env, task.solution_env):
         with suppress(TaskError):  # a variable that is not set is said where it is needed
@@ -209,4 +235,4 @@ def scrubber_of(settings: Settings, task: Task | None) -> Scrubber:
     with suppress(TaskError):
         for server in task.mcp_servers():
             secrets.update(secrets_from(server.env))
-    return Scrubber(secrets)
+    return secrets

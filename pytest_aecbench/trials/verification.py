@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -152,8 +151,7 @@ def second_opinion(
 
 
 def _gives_a_reward_for_nothing(trial: Trial, backend: ComputeBackend, image: str) -> bool:
-    control = replace(trial, trial_id=f"{trial.trial_id}.control", timing={}, warnings=[])
-    control.spare = control.verifier_sandbox = None
+    control = trial.beside("control")
     stage_inputs(control)
     try:
         with trial.timed("verify"):

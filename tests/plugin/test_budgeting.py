@@ -97,6 +97,39 @@ def test_trials_that_waited_for_their_turn_are_not_started_either(project: Proje
     assert list(project.path.glob("artefacts/ledger/*/.*")) == []
 
 
+UNNOTED = """
+    @pytest.fixture
+    def aec_reward(aec_reward, aec_settings):
+        import os
+        from pytest_aecbench.host.files import shared_directory
+        (shared_directory("runs") / f"{{aec_settings.run_id}}.costs").mkdir()
+        {then}
+        return aec_reward
+    """
+
+
+def test_a_cost_that_cannot_be_noted_is_a_warning(anyhow: Project) -> None:
+    anyhow.task()
+    anyhow.pytester.makeconftest(PAID + UNNOTED.format(then=""))
+    anyhow.run("--aec-agent=paid:0.5", "--aec-max-cost=9").assert_outcomes(passed=1)
+    record = anyhow.record()
+    assert (record["evaluation"]["reward"], record["cost"]["usd"]) == (1, 0.5)
+    (warning,) = record["warnings"]
+    assert warning.startswith("cost not counted for --aec-max-cost: ")
+
+
+def test_a_worker_that_dies_and_whose_cost_cannot_be_noted_does_not_end_the_run(
+    pytester: pytest.Pytester,
+) -> None:
+    project = Project(pytester, ("-n1",))
+    project.task()
+    project.pytester.makeconftest(PAID + UNNOTED.format(then="os._exit(9)"))
+    result = project.run("--aec-agent=paid:0.5", "--aec-max-cost=9")
+    result.assert_outcomes(errors=1)
+    assert project.record()["evaluation"]["validity"] == "crashed"
+    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+
+
 def test_a_skipped_trial_is_not_taken_for_one_that_died(anyhow: Project) -> None:
     anyhow.task()
     anyhow.pytester.makeconftest(

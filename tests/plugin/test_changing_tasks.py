@@ -60,6 +60,21 @@ def test_a_task_that_vanishes_after_it_is_verified_keeps_its_reward(
     assert anyhow.record()["evaluation"]["reward"] == 1
 
 
+def test_a_task_that_vanishes_before_its_next_trial_is_an_error_with_a_record(
+    anyhow: Project,
+) -> None:
+    anyhow.task("civil/a")
+    change = CHANGES["the task removed"]
+    anyhow.pytester.makeconftest(CHANGING.format(fixture="aec_reward", change=change))
+    result = anyhow.run("--aec-repetitions=2")
+    result.assert_outcomes(passed=1, errors=1)
+    second = next(record for record in anyhow.records() if record["repetition"] == 2)
+    assert second["evaluation"]["error"]["type"] == "TaskError"
+    assert second["task"]["digest"] == "unknown"
+    assert second["completeness"] == "partial"
+    assert "internal" not in result.stderr.str().lower()
+
+
 def test_a_record_that_cannot_be_made_is_an_error_with_a_record(anyhow: Project) -> None:
     anyhow.task("civil/a")
     anyhow.task("civil/b")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -57,6 +60,92 @@ def test_ctrl_c_of_one_run_says_nothing_about_the_trials_of_another(project: Pro
     found = {one["run_id"]: one["evaluation"]["validity"] for one in run.records()}
     assert found.pop("another") == "crashed"
     assert set(found.values()) == {"interrupted"}
+
+
+TOKEN = "t0ken-5ecret-value"
+
+
+@pytest.fixture
+def killed(
+    project: Project, own_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], None]:
+    """Kill a run that has its files elsewhere, when its agent has written a secret."""
+    monkeypatch.setenv("MY_TOKEN", TOKEN)
+
+    def kill() -> None:
+        handed = '[solution.env]\nA = "${MY_TOKEN}"\n'
+        project.task(toml=handed, solve='echo "$A" > a; touch started; sleep 4321')
+        options = ("-q", "tasks", "--aec-local-mode=rewriting", "-o", "aec_jobs_root=elsewhere")
+        argv = [sys.executable, "-m", "pytest", *options]
+        with subprocess.Popen(argv, cwd=project.path, stdout=subprocess.DEVNULL) as process:
+            try:
+                wait_until(lambda: list(project.path.glob("elsewhere/*/*/workspace/started")))
+            finally:
+                process.kill()
+        project.task(toml=handed)
+
+    return kill
+
+
+def crashed(project: Project) -> dict[str, Any]:
+    """Return the record of the run that was killed."""
+    (record,) = (one for one in project.records() if one["evaluation"]["validity"] == "crashed")
+    return record
+
+
+@pytest.mark.parametrize("has_lease", [True, False], ids=["lease", "no lease"])
+def test_the_next_run_finds_files_of_a_dead_one_where_that_had_put_them(
+    project: Project, own_machine: Path, killed: Callable[[], None], has_lease: bool
+) -> None:
+    killed()
+    if not has_lease:
+        for lease in (own_machine / "runs").iterdir():
+            lease.unlink()
+    project.run().assert_outcomes(passed=1)
+    (written,) = project.path.glob("elsewhere/*/*/workspace/a")
+    assert written.read_text() == "<MY_TOKEN>\n"
+    assert crashed(project)["warnings"] == []
+
+
+def test_the_record_of_a_dead_trial_says_that_its_files_are_gone(
+    project: Project, killed: Callable[[], None]
+) -> None:
+    killed()
+    shutil.rmtree(project.path / "elsewhere")
+    project.run().assert_outcomes(passed=1)
+    assert crashed(project)["warnings"] == [
+        "not checked for secrets: the files of this trial, which were not found"
+    ]
+
+
+def test_the_record_of_a_dead_trial_names_the_secrets_that_the_next_run_does_not_know(
+    project: Project, killed: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed()
+    monkeypatch.delenv("MY_TOKEN")
+    project.task(toml="")
+    project.run().assert_outcomes(passed=1)
+    assert crashed(project)["warnings"] == [
+        "not checked for secrets: the files of this trial, for MY_TOKEN"
+    ]
+
+
+def test_the_next_run_searches_no_directory_that_is_not_the_trial_s(
+    project: Project, own_machine: Path, killed: Callable[[], None]
+) -> None:
+    killed()
+    for lease in (own_machine / "runs").iterdir():
+        lease.unlink()
+    (note,) = project.path.glob("artefacts/ledger/*/.*.running")
+    labels, data, rest = note.read_bytes().split(b"\n", 2)
+    changed = json.loads(data)
+    changed["outputs"]["jobs_dir"] = "precious"
+    note.write_bytes(b"\n".join((labels, json.dumps(changed).encode(), rest)))
+    precious = project.path / "precious/file"
+    precious.parent.mkdir()
+    precious.write_text(TOKEN)
+    project.run().assert_outcomes(passed=1)
+    assert precious.read_text() == TOKEN
 
 
 BACKEND = """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -241,6 +243,46 @@ def test_a_trial_whose_process_dies_leaves_no_secret_in_its_files(
     assert leaks(project.path) == []
 
 
+DIES_IN_CONTROL = """
+import os
+from pytest_aecbench.backends.local import LocalBackend
+
+class Dying(LocalBackend):
+    def launch_trial(self, *, workspace_dir, **kwargs):
+        handle = super().launch_trial(workspace_dir=workspace_dir, **kwargs)
+        if workspace_dir.parent.name.endswith("control"):
+            self.control = handle
+        return handle
+
+    def teardown(self, *, handle):
+        if handle == getattr(self, "control", None):
+            os.kill(os.getpid(), 9)
+        super().teardown(handle=handle)
+
+def pytest_aecbench_make_backend(config, name):
+    return Dying()
+"""
+
+
+def test_a_process_that_dies_while_a_verifier_is_tried_out_leaves_no_secret(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(pytester, ("-n1",))
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    project.task(
+        toml='[environment.env]\nKEY = "${MY_TOKEN}"\n',
+        test_sh='echo "$KEY" > /logs/verifier/key.txt\n'
+        "[ -e /workspace/output.jsonl ] && exit 1\n"
+        "echo 1 > /logs/verifier/reward.txt\n",
+    )
+    project.pytester.makeconftest(DIES_IN_CONTROL)
+    project.run().assert_outcomes(errors=1)
+    assert project.record()["evaluation"]["validity"] == "crashed"
+    found = [*project.path.glob("jobs/*/**/key.txt")]
+    assert len(found) == 2
+    assert {path.read_text() for path in found} == {"<MY_TOKEN>\n"}
+
+
 def test_what_is_handed_over_and_could_be_an_ordinary_word_is_left_alone(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +312,103 @@ def test_a_secret_that_stands_in_a_digest_by_chance_leaves_the_record_whole(
     for key in ("trial_key", "task", "agent", "inputs"):
         assert after[key] == before[key]
     assert (project.path / after["outputs"]["jobs_dir"]).is_dir()
+
+
+LINKS = {
+    "a file": "ln -s ../verifier/reward.json /logs/agent/stdout.txt",
+    "the directory": "rm -rf /logs/agent; ln -s verifier /logs/agent",
+}
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_what_an_agent_printed_is_kept_beside_links_that_it_made_and_not_behind_them(
+    anyhow: Project, link: str
+) -> None:
+    anyhow.task()
+    anyhow.run(f"--aec-agent=command:{LINKS[link]}; echo 1").assert_outcomes(failed=1)
+    logs = anyhow.path / anyhow.record()["outputs"]["jobs_dir"] / "logs"
+    assert json.loads((logs / "verifier/reward.json").read_text())["reward"] == 0
+    assert not (logs / "verifier/stdout.txt").exists()
+    printed = logs / "agent/stdout.txt"
+    assert printed.read_text() == "1\n"
+    assert not printed.is_symlink()
+
+
+EXPECTED = """
+import pytest
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.xfail(reason="too hard"))
+"""
+
+
+@with_workers_too
+def test_a_trial_that_is_expected_to_fail_leaves_a_record_without_secrets(
+    anyhow: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    anyhow.task(toml='[environment.env]\nKEY = "${MY_TOKEN}"\n')
+    anyhow.pytester.makeconftest(EXPECTED)
+    result = anyhow.run('--aec-agent=command:echo "$KEY" > key.txt')
+    result.assert_outcomes(xfailed=1)
+    record = anyhow.record()
+    assert record["evaluation"]["reward"] == 0
+    jobs = anyhow.path / record["outputs"]["jobs_dir"]
+    assert (jobs / "workspace/key.txt").read_text() == "<MY_TOKEN>\n"
+    assert "trials errors reward" in result.stdout.str()
+    assert not list(anyhow.path.glob("artefacts/ledger/*/.*.running"))
+
+
+def test_an_error_of_a_trial_that_is_expected_to_fail_is_recorded_and_retried(
+    anyhow: Project,
+) -> None:
+    anyhow.task()
+    fixture = """
+        @pytest.fixture
+        def aec_image(aec_image):
+            from pytest_aecbench.errors import LaunchError
+            raise LaunchError("no room")
+    """
+    anyhow.pytester.makeconftest(EXPECTED + dedent(fixture))
+    result = anyhow.run("--aec-retries=1", "--aec-retry-delay=0.01")
+    result.assert_outcomes(xfailed=1)
+    causes = [record["evaluation"]["error"]["cause"] for record in anyhow.records()]
+    assert causes == ["launch", "launch"]
+
+
+def test_a_trial_that_is_skipped_after_its_agent_has_worked_leaves_a_record_without_secrets(
+    anyhow: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    anyhow.task(toml='[environment.env]\nKEY = "${MY_TOKEN}"\n')
+    anyhow.pytester.makeconftest(
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "def aec_execution(aec_execution):\n"
+        "    pytest.skip('no licence left')\n"
+    )
+    anyhow.run('--aec-agent=command:echo "$KEY" > key.txt').assert_outcomes(skipped=1)
+    record = anyhow.record()
+    assert record["evaluation"]["validity"] == "error"
+    assert record["evaluation"]["error"]["message"] == "no licence left"
+    assert record["timing"]["agent"] is not None
+    for path in (anyhow.path / record["outputs"]["jobs_dir"]).rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+    assert not list(anyhow.path.glob("artefacts/ledger/*/.*.running"))
+
+
+@pytest.mark.parametrize("word", ["Evaluation", "difficulty", "electrical"])
+def test_a_secret_that_is_a_word_of_records_leaves_the_record_whole(
+    anyhow: Project, word: str
+) -> None:
+    anyhow.task()
+    (anyhow.path / ".env").write_text(f"STAGE={word}\n")
+    anyhow.run("--aec-agent=oracle").assert_outcomes(passed=1)
+    record = anyhow.record()
+    assert record["evaluation"]["reward"] == 1
+    assert record["task"]["difficulty"] == "easy"
+    assert record["task"]["task_id"] == "electrical/ohms-law"
 
 
 def test_a_secret_in_the_reason_of_a_skip_shows_by_its_name(

@@ -38,6 +38,39 @@ def test_only_what_has_no_reward_runs_again(anyhow: Project) -> None:
 ID = "aec.trial_id"
 
 
+def test_a_reused_trial_says_what_went_wrong_as_it_did_when_it_ran(anyhow: Project) -> None:
+    anyhow.task("civil/a", solve="echo '{}' > output.jsonl; exit 3")
+    anyhow.task("civil/b", solve="echo '{}' > output.jsonl")
+    anyhow.task("civil/c", solve="true")
+    lines = []
+    for option in ("--aec-experiment-id=mine", "--aec-resume=mine"):
+        result = anyhow.run(option)
+        result.assert_outcomes(failed=3)
+        lines.append([line for line in result.outlines if "needed 1" in line and " - " not in line])
+    first, reused = lines
+    assert reused == first
+    assert len(first) == 3
+    assert sum("no /workspace/output.jsonl written" in line for line in first) == 1
+
+
+def test_a_record_that_vanishes_before_it_is_reused_is_one_line(anyhow: Project) -> None:
+    anyhow.task()
+    anyhow.run("--aec-experiment-id=mine").assert_outcomes(passed=1)
+    anyhow.pytester.makeconftest(
+        """
+        def pytest_runtest_logstart():
+            from pathlib import Path
+            for path in Path("artefacts/ledger/mine").glob("*-*.json"):
+                path.unlink(missing_ok=True)
+        """
+    )
+    result = anyhow.run("--aec-resume=mine")
+    result.assert_outcomes(errors=1)
+    assert "LedgerError: " in result.stdout.str()
+    assert "the trial was to be reused" in result.stdout.str()
+    assert "Traceback" not in result.stdout.str()
+
+
 def test_a_changed_task_is_run_again(anyhow: Project) -> None:
     anyhow.task("civil/a")
     anyhow.task("civil/b")

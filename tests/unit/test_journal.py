@@ -81,9 +81,15 @@ def test_a_dead_attempt_is_recorded_once_with_its_phase_and_its_cost(root: Path)
     assert note.exists()
     prepared: list[bool] = []
     path = note.with_name(f"{record.trial_id}.json")
-    (kept,) = journal.recover(root, prepare=lambda one: prepared.append(path.exists()))
+
+    def prepare(one: TrialRecord) -> TrialRecord:
+        prepared.append(path.exists())
+        return one.model_copy(update={"warnings": ("prepared",)})
+
+    (kept,) = journal.recover(root, prepare=prepare)
     assert prepared == [False], "files lose their secrets before there is a record"
     assert kept == TrialRecord.from_json(path.read_bytes())
+    assert kept.warnings == ("prepared",)
     assert kept.evaluation.validity == "crashed"
     assert kept.evaluation.error is not None
     assert (kept.evaluation.error.phase, kept.cost.usd) == ("verify", 0.75)

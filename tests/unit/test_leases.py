@@ -131,3 +131,13 @@ def test_a_lease_that_another_process_removes_meanwhile_is_removed(
     monkeypatch.setattr(Path, "unlink", twice)
     runs.end("ended")
     assert not lease_file("ended").exists()
+
+
+def test_a_cost_that_a_full_disk_has_torn_is_unknown(tmp_path: Path) -> None:
+    begin("mine", tmp_path)
+    runs.add_cost("mine", 0.25)
+    with lease_file("mine").with_suffix(".costs").open("a") as file:
+        file.write("0.2")
+    runs.add_cost("mine", 0.5)
+    runs.add_cost("mine", None)
+    assert runs.spent("mine") == runs.Spent(0.25, 2)

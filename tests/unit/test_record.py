@@ -3,20 +3,22 @@ from __future__ import annotations
 import json
 import math
 from datetime import date, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pytest_aecbench.errors import LedgerError
+from pytest_aecbench.host.secrets import Scrubber
 from pytest_aecbench.ledger.identity import trial_key
 from pytest_aecbench.ledger.record import (
     AgentIdentity,
     AgentOutcome,
     Cost,
+    DatasetIdentity,
     Environment,
     Evaluation,
     Failure,
@@ -27,6 +29,7 @@ from pytest_aecbench.ledger.record import (
     Timing,
     TrialRecord,
 )
+from pytest_aecbench.trials.record import scrubbed
 
 STARTED = datetime(2026, 4, 12, 10, 0, 0, tzinfo=timezone.utc)
 FAILURE = Failure(cause="launch", type="LaunchError", message="no room", phase="launch")
@@ -261,6 +264,84 @@ def test_an_unknown_cost_is_null_and_not_zero() -> None:
 def test_a_record_cannot_name_a_path_outside_its_ledger(experiment_id: str) -> None:
     with pytest.raises(ValidationError):
         a_record(experiment_id=experiment_id)
+
+
+def words_of(schema: type[BaseModel]) -> set[str]:
+    """Return the names of a schema's fields and the words that they may have as values."""
+    found: set[str] = set()
+    for name, field in schema.model_fields.items():
+        kinds = [field.annotation, *get_args(field.annotation)]
+        parts = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        words = [word for kind in kinds for word in get_args(kind) or (kind,)]
+        found |= {name, *filter(lambda word: isinstance(word, str), words)}
+        found = found.union(*map(words_of, parts))
+    return found
+
+
+WORDS = {word for word in words_of(TrialRecord) if len(word) >= 8}
+
+
+def test_a_secret_that_is_a_word_of_the_schema_changes_nothing_in_a_record() -> None:
+    task = TaskIdentity(
+        task_id="electrical/voltage-drop",
+        digest="d" * 64,
+        domain="electrical",
+        visibility="holdout",
+    )
+    record = a_record(
+        task=task,
+        evaluation=failed(Failure(cause="interrupted", type="KeyboardInterrupt", message="no")),
+        agent_result=AgentOutcome(status="timed_out", end="turn_limit"),
+        timing=Timing(started_at=STARTED, finished_at=STARTED, starts={"teardown": 3.0}),
+        completeness="partial",
+        warnings=("one",),
+    )
+    words = {
+        "electrical",
+        "electrical/voltage-drop",
+        "KeyboardInterrupt",
+        "timed_out",
+        "turn_limit",
+    }
+    assert {"complete", "interrupted", "evaluation", "agent_timeout_sec"} <= WORDS
+    for word in WORDS | words:
+        assert scrubbed(record, Scrubber({"STAGE": word})) == record, word
+
+
+KEY = "sk-ant-0123456789abcdef"
+
+
+def test_a_secret_is_removed_wherever_others_write_in_a_record() -> None:
+    agent = AgentIdentity(name=f"x:{KEY}", harness="x", model=KEY, parameters={KEY: [{KEY: KEY}]})
+    record = a_record(
+        task=TaskIdentity(task_id="civil/a", digest="d" * 64, domain="civil", tags=("a", KEY)),
+        dataset=DatasetIdentity(name=KEY, version=KEY, content_hash="d"),
+        agent=agent,
+        environment=Environment(backend="local", image=KEY, agent_image=KEY, mounts=(KEY,)),
+        outputs=Outputs(
+            files=(OutputFile(path="a", size=1), OutputFile(path=f"{KEY}/b", size=1)),
+            output_path=f"/workspace/{KEY}",
+            output_excerpt=KEY,
+        ),
+        evaluation=failed(Failure(cause="launch", type="LaunchError", message=f"no {KEY}")),
+        agent_result=AgentOutcome(status="failed", error=KEY, plan={KEY: {KEY: KEY}}),
+        warnings=(KEY, f"not {KEY}"),
+    )
+    clean = scrubbed(record, Scrubber({"MY_TOKEN": KEY}))
+    assert KEY not in clean.to_json().decode()
+    assert clean.agent.parameters == {"<MY_TOKEN>": [{"<MY_TOKEN>": "<MY_TOKEN>"}]}
+    assert clean.outputs.files[1].path == "<MY_TOKEN>/b"
+    found = a_record(evaluation=scored(details={KEY: 1}, breakdown={KEY: KEY}, cause=KEY))
+    evaluation = scrubbed(found, Scrubber({"MY_TOKEN": KEY})).evaluation
+    assert evaluation.details == {"<MY_TOKEN>": 1}
+    assert evaluation.breakdown == {"<MY_TOKEN>": "<MY_TOKEN>"}
+    assert evaluation.cause == "<MY_TOKEN>"
+
+
+def test_a_secret_that_goes_on_from_one_value_of_a_record_to_the_next_is_removed() -> None:
+    record = a_record(warnings=(KEY[:12], KEY[12:]))
+    clean = scrubbed(record, Scrubber({"MY_TOKEN": KEY}))
+    assert clean.warnings == ("<MY_TOKEN>", "<MY_TOKEN>")
 
 
 UUID = "3f0c9a52-7d1e-4b86-9c55-0a6d2f4e8b17"

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_aecbench.agents.trajectory import FILE, HEADER, Entry, Trajectory, read_trajectory
+from pytest_aecbench.host.secrets import Scrubber
 from pytest_aecbench.reports.trajectory import Follower, Style, entry_lines
 from tests.unit.test_atif import ENTRIES, REPLY
 
+KEY = "sk-ant-0123456789abcdef"
 PLAIN = Style(width=60)
 
 
@@ -196,3 +198,18 @@ def test_a_pipe_in_place_of_a_trajectory_does_not_hang(tmp_path: Path) -> None:
 def test_keys_of_a_newer_version_are_ignored(tmp_path: Path) -> None:
     line = b'{"role": "user", "content": "x", "mood": "good", "turn": null}\n'
     assert read(tmp_path, FIRST + line) == (["x"], [])
+
+
+@pytest.mark.parametrize("word", ["assistant", "metadata", "arguments", "tokens_in", "reasoning"])
+def test_a_secret_that_is_a_word_of_trajectories_leaves_them_whole(
+    tmp_path: Path, word: str
+) -> None:
+    trajectory = Trajectory(tmp_path, Scrubber({"STAGE": word, "MY_TOKEN": KEY}))
+    about = {"tokens_in": 12, "reasoning": f"use {KEY}"}
+    trajectory.add("assistant", KEY, turn=1, arguments={KEY: [KEY]}, metadata=about)
+    trajectory.close()
+    (entry,) = read_trajectory(tmp_path / FILE)
+    assert (entry.role, entry.content) == ("assistant", "<MY_TOKEN>")
+    assert entry.arguments == {"<MY_TOKEN>": ["<MY_TOKEN>"]}
+    assert entry.usage.tokens_in == 12
+    assert entry.text("reasoning") == "use <MY_TOKEN>"

@@ -234,12 +234,12 @@ class Evaluated(_Part):
 class AgentOutcome(_Part):
     """The end of the agent, which says nothing about its reward."""
 
-    status: str
+    status: _Text
     returncode: int | None = None
     error: _Text | None = None
-    end: str | None = None
+    end: _Text | None = None
     turns: _Count | None = None
-    plan: dict[str, Any] | None = None
+    plan: Annotated[dict[str, JsonValue], _Cleaned(_plain)] | None = None
 
 
 class Timing(_Part):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_aecbench.agents import Agent, AgentResult
     from pytest_aecbench.agents.installation import Installation
     from pytest_aecbench.backends import ComputeBackend
-    from pytest_aecbench.backends.sandbox import Sandbox
+    from pytest_aecbench.backends.sandbox import Echo, Sandbox
     from pytest_aecbench.checks import Finding
     from pytest_aecbench.settings.model import Settings
     from pytest_aecbench.tasks.task import Task
@@ -144,22 +144,27 @@ def aec_sandbox(
         aec_trial.charge("build", *task_file.stash[_BUILD])
         del task_file.stash[_BUILD]
     network = _network(aec_agent)
+    echo = _echo(request, aec_trial)  # before there is a sandbox to remove
     sandbox = reversible(
         partial(verification.end, aec_trial, keep=False),
         partial(_start, aec_trial, aec_backend, aec_image, aec_agent_image, network),
     )
-    if request.config.getoption("capture") == "no" and not is_worker(request.config):
-        from pytest_aecbench.backends.sandbox import Echo
-        from pytest_aecbench.plugin.shown import printer_of
-
-        sandbox.echo = Echo(aec_trial.scrubber, printer_of(request.node))
-    if notes := getattr(aec_backend, "notes", None):
-        aec_trial.warnings.extend(notes(aec_agent_image))
+    sandbox.echo = echo
     yield sandbox
     keep = aec_trial.settings.keep != "none" and _is_wanted(request.node)
     entrance = away(verification.end, aec_trial, sandbox, keep=keep)
     if keep:  # shown with what else the trial printed
         request.node.add_report_section("teardown", "kept sandbox", entrance)
+
+
+def _echo(request: pytest.FixtureRequest, trial: Trial) -> Echo | None:
+    """Return what prints the output of commands while they run, if it is to be shown."""
+    if request.config.getoption("capture") != "no" or is_worker(request.config):
+        return None
+    from pytest_aecbench.backends.sandbox import Echo
+    from pytest_aecbench.plugin.shown import printer_of
+
+    return Echo(trial.scrubber, printer_of(request.node))
 
 
 def _network(agent: Agent) -> bool | None:
@@ -177,6 +182,8 @@ def _start(
         stages.stage_inputs(trial)
         sandbox = stages.launch(trial, backend, agent_image, trial.workspace_dir, network=network)
     try:
+        if notes := getattr(backend, "notes", None):
+            trial.warnings.extend(notes(agent_image))
         verification.start_ahead(trial, backend, image)
     except BaseException:
         sandbox.close()

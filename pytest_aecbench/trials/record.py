@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, cast
 
@@ -71,11 +72,13 @@ def keep(trial: Trial, error: BaseException | None) -> TrialRecord:
 
 def keep_failure(trial: Trial, error: Exception) -> TrialRecord:
     """Write a record that says why no better one could be made, and return it."""
-    evaluation = _evaluation(trial, error)
-    if trial.begun is None:
-        made = _unbegun(trial, evaluation)
-    else:
-        made = trial.begun.model_copy(update={"evaluation": evaluation})
+    _charge(trial)
+    known: dict[str, Any] = {"evaluation": _evaluation(trial, error)}
+    parts = {"agent_result": _agent_outcome, "timing": _timing, "cost": _cost_of}
+    for name, part in parts.items():
+        with suppress(AttributeError, TypeError, ValueError):  # it may be the one that is wrong
+            known[name] = part(trial)
+    made = (trial.begun or _unbegun(trial, _crashed(trial))).model_copy(update=known)
     failed = scrubbed(made, trial.scrubber)
     Ledger(trial.settings.ledger_root).append(failed)
     trial.kept = True
@@ -122,14 +125,8 @@ def _record(trial: Trial, evaluation: Evaluation) -> TrialRecord:
         outputs=_outputs(trial),
         evaluation=evaluation,
         agent_result=_agent_outcome(trial),
-        timing=Timing(
-            started_at=trial.started_at,
-            finished_at=datetime.now(timezone.utc),
-            model_wait=trial.agent_result.waited_sec if trial.agent_result else None,
-            **trial.timing,
-            starts={phase: round(sec, 3) for phase, sec in trial.starts.items()},
-        ),
-        cost=_cost(trial.agent_result),
+        timing=_timing(trial),
+        cost=_cost_of(trial),
         completeness="complete" if trial.collected else "partial",
         warnings=tuple(trial.warnings),
     )
@@ -285,9 +282,21 @@ def _agent_outcome(trial: Trial) -> AgentOutcome | None:
     )
 
 
-def _cost(result: AgentResult | None) -> Cost:
-    if result is None:
-        return Cost()
+def _timing(trial: Trial) -> Timing:
+    return Timing(
+        started_at=trial.started_at,
+        finished_at=datetime.now(timezone.utc),
+        model_wait=trial.agent_result.waited_sec if trial.agent_result else None,
+        **trial.timing,
+        starts={phase: round(sec, 3) for phase, sec in trial.starts.items()},
+    )
+
+
+def _cost_of(trial: Trial) -> Cost:
+    return Cost() if trial.agent_result is None else _cost(trial.agent_result)
+
+
+def _cost(result: AgentResult) -> Cost:
     usage = result.usage
     return Cost(
         tokens_in=usage.tokens_in,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -253,13 +253,11 @@ def _end_verification(trial: Trial, *, spare: bool = True, keep: bool = False) -
 
 def end(trial: Trial, sandbox: Sandbox, *, keep: bool) -> str:
     """Remove the trial's sandboxes, or let go of them; return how to enter those that are kept."""
-    entrances = _keep_all(trial, sandbox) if keep else ""
-    with trial.timed("teardown"):
-        try:
-            _end_verification(trial, keep=keep)
-        finally:
-            sandbox.close()
-    return entrances
+    with ExitStack() as ending:
+        ending.enter_context(trial.timed("teardown"))
+        ending.callback(sandbox.close)
+        ending.callback(_end_verification, trial, keep=keep)
+        return _keep_all(trial, sandbox) if keep else ""
 
 
 def _keep_all(trial: Trial, sandbox: Sandbox) -> str:

@@ -97,6 +97,26 @@ def test_trials_that_waited_for_their_turn_are_not_started_either(project: Proje
     assert list(project.path.glob("artefacts/ledger/*/.*")) == []
 
 
+def test_a_trial_whose_record_cannot_be_made_counts_with_what_it_has_cost(
+    anyhow: Project,
+) -> None:
+    for name in "abc":
+        anyhow.task(f"civil/{name}")
+    trouble = """
+    @pytest.fixture
+    def aec_reward(aec_reward, aec_trial):
+        aec_trial.timing["agent"] = "long"
+        aec_trial.agent_result = replace(aec_trial.agent_result, turns=3)
+        return aec_reward
+    """
+    anyhow.pytester.makeconftest(PAID + trouble)
+    anyhow.run("--aec-agent=paid:0.5", "--aec-max-cost=0.5").assert_outcomes(errors=1, skipped=2)
+    record = anyhow.record()
+    assert record["evaluation"]["error"]["type"] == "ValidationError"
+    assert record["cost"]["usd"] == 0.5
+    assert record["agent_result"]["turns"] == 3
+
+
 UNNOTED = """
     @pytest.fixture
     def aec_reward(aec_reward, aec_settings):

@@ -145,3 +145,27 @@ def test_what_is_kept_is_the_users_alone(project: Project, temporary: Path) -> N
         result = project.pytester.runpytest_subprocess("tasks", "--aec-keep=all")
         result.assert_outcomes(passed=1)
     assert len(kept(temporary)) == 2
+
+
+BREAKING = """
+from pytest_aecbench.backends.local import LocalBackend
+
+class Breaking(LocalBackend):
+    def {method}(self, _):
+        raise RuntimeError("no such luck")
+
+def pytest_aecbench_make_backend(config, name):
+    return Breaking()
+"""
+
+
+@pytest.mark.parametrize("method", ["keep", "notes"])
+def test_no_sandbox_is_left_if_a_backend_breaks_in_what_it_says_about_it(
+    anyhow: Project, temporary: Path, method: str
+) -> None:
+    anyhow.task()
+    anyhow.pytester.makeconftest(BREAKING.format(method=method))
+    result = anyhow.run("--aec-keep=all")
+    assert result.parseoutcomes()["errors"] == 1
+    assert "no such luck" in result.stdout.str()
+    assert kept(temporary) == []

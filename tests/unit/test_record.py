@@ -210,6 +210,15 @@ def test_parameters_as_yaml_reads_them_are_kept_as_json() -> None:
     assert agent.parameters == {"api_version": "2024-10-21", "3": [1, 2]}
 
 
+def test_what_an_agent_plans_and_says_of_its_end_is_stored_as_strict_json() -> None:
+    odd: Any = {"a\ud800": ["\ud800", math.nan], 3: None}
+    record = a_record(agent_result=AgentOutcome(status="failed", end="\ud800", plan=odd))
+    stored = TrialRecord.from_json(record.to_json())
+    assert stored == record
+    assert stored.agent_result is not None
+    assert stored.agent_result.plan == {"a?": ["?", None], "3": None}
+
+
 def test_a_file_name_that_is_not_utf8_does_not_lose_the_record() -> None:
     name = b"out\xff.txt".decode("utf-8", "surrogateescape")
     record = a_record(outputs=Outputs(files=(OutputFile(path=name, size=0),)), warnings=(name,))

@@ -19,7 +19,13 @@ import pytest
 from pytest_aecbench.backends import Limits, Mount, TrialHandle
 from pytest_aecbench.backends.docker.create import ContainerSpec
 from pytest_aecbench.backends.docker.engine import offers_gpus
-from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, TransferError
+from pytest_aecbench.errors import (
+    BuildError,
+    LaunchError,
+    SandboxBroken,
+    SandboxGone,
+    TransferError,
+)
 from pytest_aecbench.testing import RunningSandbox
 from pytest_aecbench.testing.sandbox import launching
 from tests.conformance.conftest import BASE, LaunchTask, write_context
@@ -497,6 +503,40 @@ def test_replaced_tools_do_not_save_a_process(launch_task: LaunchTask) -> None:
     sandbox.output("(setsid bash -c 'while :; do read -t 1; done' &) >/dev/null 2>&1 </dev/zero")
     assert sandbox.output("cd /proc; echo [0-9]*", exclusive=True).split()[0] == "1"
     assert len(sandbox.output("cd /proc; echo [0-9]*").split()) == 3
+
+
+# Puts a program in the place of the shell that prints its first argument with each nonce.
+FALSE_SHELL = r"""
+cat >/tmp/shell <<'END'
+#!/usr/bin/env -S python -I
+import sys
+nonce = b""
+while (byte := sys.stdin.buffer.raw.read(1)) != bytes(1):
+    nonce += byte
+print({!r}.replace("NONCE", nonce.decode()), flush=True)
+END
+chmod 755 /tmp/shell
+mv /tmp/shell /bin/bash
+"""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "NONCE ended 0",
+        "NONCE started 1\nNONCE ended abc",
+        f"NONCE started 1\nNONCE ended {'9' * 5000}",
+        "NONCE started 1\nNONCE ended 256",
+    ],
+    ids=["not started", "letters", "5,000 digits", "over 255"],
+)
+def test_an_answer_that_an_agent_has_made_up_is_its_own_doing(
+    launch_task: LaunchTask, said: str
+) -> None:
+    sandbox = launch_task()
+    sandbox.output(FALSE_SHELL.format(said))
+    with pytest.raises(SandboxBroken):
+        sandbox.run("true")
 
 
 def test_files_that_the_host_cannot_take_are_a_transfer_error(launch_task: LaunchTask) -> None:

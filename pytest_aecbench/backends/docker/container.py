@@ -20,6 +20,7 @@ from pytest_aecbench.backends.docker.engine import is_gone, translated
 from pytest_aecbench.backends.docker.kill import insist
 from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
 from pytest_aecbench.backends.docker.streams import Frames, Output
+from pytest_aecbench.backends.shared.answers import read_number
 from pytest_aecbench.backends.shared.archives import (
     NOT_A_DIRECTORY,
     ArchiveWriter,
@@ -315,7 +316,8 @@ class Container:
             errors += _rest_of_errors(running.frames)  # the reason may come after the line
             reason, _, _ = errors.decode(errors="replace").strip().partition("\n")
             raise _NotStartedError(value, reason)
-        assert said == what, line
+        if said != what:
+            raise SandboxBroken("docker: the command's result is unreadable")
         running.start_time = value
         running.stdout.feed(rest)
         running.stderr.feed(errors)
@@ -363,7 +365,8 @@ class Container:
     def _ran_out_of_memory(self) -> bool:
         """Return whether the kernel has killed processes of the container since the last time."""
         said = self._ask(OOM_KILLS)
-        count = max((int(word) for word in said or () if word.isdecimal()), default=0)
+        counts = [read_number(word, "docker") for word in said or () if word != "done"]
+        count = max(counts, default=0)
         before, self._oom_kills = self._oom_kills, count
         return count > before
 

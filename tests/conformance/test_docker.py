@@ -527,8 +527,9 @@ mv /tmp/shell /bin/bash
         "NONCE started 1\nNONCE ended abc",
         f"NONCE started 1\nNONCE ended {'9' * 5000}",
         "NONCE started 1\nNONCE ended 256",
+        "NONCE started a[$(id)0]\nNONCE ended 0",
     ],
-    ids=["not started", "letters", "5,000 digits", "over 255"],
+    ids=["not started", "letters", "5,000 digits", "over 255", "start time with a command"],
 )
 def test_an_answer_that_an_agent_has_made_up_is_its_own_doing(
     launch_task: LaunchTask, said: str

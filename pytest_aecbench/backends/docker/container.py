@@ -20,7 +20,7 @@ from pytest_aecbench.backends.docker.engine import is_gone, translated
 from pytest_aecbench.backends.docker.kill import insist
 from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
 from pytest_aecbench.backends.docker.streams import Frames, Output
-from pytest_aecbench.backends.shared.answers import read_number
+from pytest_aecbench.backends.shared.answers import check_number, read_number
 from pytest_aecbench.backends.shared.archives import (
     NOT_A_DIRECTORY,
     ArchiveWriter,
@@ -318,7 +318,8 @@ class Container:
             raise _NotStartedError(value, reason)
         if said != what:
             raise SandboxBroken("docker: the command's result is unreadable")
-        running.start_time = value
+        if what == "started":  # root's scripts calculate with it
+            running.start_time = check_number(value, "docker")
         running.stdout.feed(rest)
         running.stderr.feed(errors)
 

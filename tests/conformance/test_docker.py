@@ -321,6 +321,35 @@ def test_commands_at_once_are_told_apart_at_a_deadline(launch_task: LaunchTask) 
         assert other.result().stdout == "lived\n"
 
 
+AS_DAEMON = "setpriv --reuid=1 --regid=1 --clear-groups"
+
+
+@pytest.mark.parametrize(
+    ("user", "shell"),
+    [
+        pytest.param("daemon", "bash", id="another user"),
+        pytest.param("root", f"{AS_DAEMON} bash", id="another user's program"),
+        pytest.param("root", "env -i bash", id="no environment"),
+    ],
+)
+def test_a_deadline_ends_a_commands_own_processes_whoever_they_belong_to(
+    launch_task: LaunchTask, user: str, shell: str
+) -> None:
+    sandbox = launch_task(f"{BASE}RUN chmod 777 /workspace\n")
+    here = ": && cd /workspace"
+    endless = f"{shell} -c '{here}; sleep 1000 & echo $! >pid; wait; true'; true"
+    waiting = f"{shell} -c '{here}; touch two; until [ -e go ]; do sleep 0.1; done; echo lived'"
+    with ThreadPoolExecutor(2) as threads:
+        ended = threads.submit(sandbox.run, endless, timeout_sec=3, user=user)
+        sandbox.output("until [ -s pid ]; do sleep 0.1; done")
+        other = threads.submit(sandbox.run, f"{waiting}; true", user=user)
+        sandbox.output("until [ -e two ]; do sleep 0.1; done")
+        assert ended.result().timed_out
+        gone = "while kill -0 $(cat pid) 2>/dev/null; do sleep 0.05; done"
+        sandbox.output(f"{gone}; touch go", timeout_sec=10)
+        assert other.result().stdout == "lived\n"
+
+
 def test_a_process_that_is_slow_to_die_at_its_deadline_costs_no_other_its_life(
     launch_task: LaunchTask,
 ) -> None:

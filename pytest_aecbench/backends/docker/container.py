@@ -216,7 +216,7 @@ class Container:
             self._await(running, "started")
             self._has_started(mark)
             self.ready = True
-            return self._follow(running, request.timeout_sec, mark)
+            return self._follow(running, request.timeout_sec, mark, user)
 
     def _steps(self, kill: bool) -> str:
         return ("kill" if kill else "") + ("" if self.ready else " first")
@@ -324,7 +324,7 @@ class Container:
         running.stderr.feed(errors)
 
     def _follow(
-        self, running: _Running, timeout_sec: float | None, mark: str
+        self, running: _Running, timeout_sec: float | None, mark: str, user: str
     ) -> BackendExecutionResult:
         started = time.monotonic()
         ends = [] if timeout_sec is None else [started + timeout_sec]
@@ -339,7 +339,7 @@ class Container:
                     self.api.kill(self.container_id)
                 raise SandboxGone("docker: the sandbox has outlived its lifetime") from None
             timed_out = True
-            self._kill_newer(running.start_time, mark)
+            self._kill_newer(running.start_time, mark, user)
             running.frames.deadline = time.monotonic() + _DRAIN_SEC
             with suppress(TimeoutError):
                 running.read()
@@ -382,25 +382,27 @@ class Container:
             raise BackendError("docker: the command's output broke off")
         return int(found["ExitCode"])
 
-    def _kill_newer(self, start_time: str, mark: str) -> None:
+    def _kill_newer(self, start_time: str, mark: str, user: str) -> None:
         """Kill the processes that a request started; restart the container if that fails."""
         with self._turn:
             self._turn.wait_for(lambda: not self._starting, _TOOL_SEC)
             others = sorted(self._requests - {mark})
             self._killing += 1
         try:
-            if self._ask(KILL_NEWER, start_time, *others) is None:
+            # Only that user can read which of its processes are another request's.
+            users = [user, "0"] if others and user not in ROOT else ["0"]
+            if any(self._ask(KILL_NEWER, start_time, *others, user=one) is None for one in users):
                 self._restart()
         finally:
             with self._turn:
                 self._killing -= 1
                 self._turn.notify_all()
 
-    def _ask(self, script: str, *arguments: str) -> list[str] | None:
-        """Return the words that a script prints as root; None if it takes too long."""
+    def _ask(self, script: str, *arguments: str, user: str = "0") -> list[str] | None:
+        """Return the words that a script prints, as root by default; None if it takes too long."""
         printed = b""
         argv = (script, "bash", *arguments)
-        with suppress(_NotStartedError, OSError), self._opened("0", {}, argv) as running:
+        with suppress(_NotStartedError, OSError), self._opened(user, {}, argv) as running:
             running.frames.deadline = time.monotonic() + _TOOL_SEC
             running.socket.sendall(b"\n")
             for number, data in running.frames:

@@ -321,6 +321,19 @@ def test_commands_at_once_are_told_apart_at_a_deadline(launch_task: LaunchTask) 
         assert other.result().stdout == "lived\n"
 
 
+def test_deadlines_at_the_same_moment_cost_no_other_command_its_life(
+    launch_task: LaunchTask,
+) -> None:
+    sandbox = launch_task()
+    with ThreadPoolExecutor(25) as threads:
+        other = threads.submit(sandbox.run, "touch two; until [ -e go ]; do :; done; echo lived")
+        sandbox.output("until [ -e two ]; do :; done")
+        ended = [threads.submit(sandbox.run, "sleep 1000", timeout_sec=1) for _ in range(24)]
+        assert all(one.result().timed_out for one in ended)
+        sandbox.output("touch go")
+        assert other.result().stdout == "lived\n"
+
+
 AS_DAEMON = "setpriv --reuid=1 --regid=1 --clear-groups"
 
 

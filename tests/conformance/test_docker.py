@@ -19,7 +19,13 @@ import pytest
 from pytest_aecbench.backends import Limits, Mount, TrialHandle
 from pytest_aecbench.backends.docker.create import ContainerSpec
 from pytest_aecbench.backends.docker.engine import offers_gpus
-from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone, TransferError
+from pytest_aecbench.errors import (
+    BuildError,
+    LaunchError,
+    SandboxBroken,
+    SandboxGone,
+    TransferError,
+)
 from pytest_aecbench.testing import RunningSandbox
 from pytest_aecbench.testing.sandbox import launching
 from tests.conformance.conftest import BASE, LaunchTask, write_context
@@ -315,6 +321,48 @@ def test_commands_at_once_are_told_apart_at_a_deadline(launch_task: LaunchTask) 
         assert other.result().stdout == "lived\n"
 
 
+def test_deadlines_at_the_same_moment_cost_no_other_command_its_life(
+    launch_task: LaunchTask,
+) -> None:
+    sandbox = launch_task()
+    with ThreadPoolExecutor(25) as threads:
+        other = threads.submit(sandbox.run, "touch two; until [ -e go ]; do :; done; echo lived")
+        sandbox.output("until [ -e two ]; do :; done")
+        ended = [threads.submit(sandbox.run, "sleep 1000", timeout_sec=1) for _ in range(24)]
+        assert all(one.result().timed_out for one in ended)
+        sandbox.output("touch go")
+        assert other.result().stdout == "lived\n"
+
+
+AS_DAEMON = "setpriv --reuid=1 --regid=1 --clear-groups"
+
+
+@pytest.mark.parametrize(
+    ("user", "shell"),
+    [
+        pytest.param("daemon", "bash", id="another user"),
+        pytest.param("root", f"{AS_DAEMON} bash", id="another user's program"),
+        pytest.param("root", "env -i bash", id="no environment"),
+    ],
+)
+def test_a_deadline_ends_a_commands_own_processes_whoever_they_belong_to(
+    launch_task: LaunchTask, user: str, shell: str
+) -> None:
+    sandbox = launch_task(f"{BASE}RUN chmod 777 /workspace\n")
+    here = ": && cd /workspace"
+    endless = f"{shell} -c '{here}; sleep 1000 & echo $! >pid; wait; true'; true"
+    waiting = f"{shell} -c '{here}; touch two; until [ -e go ]; do sleep 0.1; done; echo lived'"
+    with ThreadPoolExecutor(2) as threads:
+        ended = threads.submit(sandbox.run, endless, timeout_sec=3, user=user)
+        sandbox.output("until [ -s pid ]; do sleep 0.1; done")
+        other = threads.submit(sandbox.run, f"{waiting}; true", user=user)
+        sandbox.output("until [ -e two ]; do sleep 0.1; done")
+        assert ended.result().timed_out
+        gone = "while kill -0 $(cat pid) 2>/dev/null; do sleep 0.05; done"
+        sandbox.output(f"{gone}; touch go", timeout_sec=10)
+        assert other.result().stdout == "lived\n"
+
+
 def test_a_process_that_is_slow_to_die_at_its_deadline_costs_no_other_its_life(
     launch_task: LaunchTask,
 ) -> None:
@@ -497,6 +545,41 @@ def test_replaced_tools_do_not_save_a_process(launch_task: LaunchTask) -> None:
     sandbox.output("(setsid bash -c 'while :; do read -t 1; done' &) >/dev/null 2>&1 </dev/zero")
     assert sandbox.output("cd /proc; echo [0-9]*", exclusive=True).split()[0] == "1"
     assert len(sandbox.output("cd /proc; echo [0-9]*").split()) == 3
+
+
+# Puts a program in the place of the shell that prints its first argument with each nonce.
+FALSE_SHELL = r"""
+cat >/tmp/shell <<'END'
+#!/usr/bin/env -S python -I
+import sys
+nonce = b""
+while (byte := sys.stdin.buffer.raw.read(1)) != bytes(1):
+    nonce += byte
+print({!r}.replace("NONCE", nonce.decode()), flush=True)
+END
+chmod 755 /tmp/shell
+mv /tmp/shell /bin/bash
+"""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "NONCE ended 0",
+        "NONCE started 1\nNONCE ended abc",
+        f"NONCE started 1\nNONCE ended {'9' * 5000}",
+        "NONCE started 1\nNONCE ended 256",
+        "NONCE started a[$(id)0]\nNONCE ended 0",
+    ],
+    ids=["not started", "letters", "5,000 digits", "over 255", "start time with a command"],
+)
+def test_an_answer_that_an_agent_has_made_up_is_its_own_doing(
+    launch_task: LaunchTask, said: str
+) -> None:
+    sandbox = launch_task()
+    sandbox.output(FALSE_SHELL.format(said))
+    with pytest.raises(SandboxBroken):
+        sandbox.run("true")
 
 
 def test_files_that_the_host_cannot_take_are_a_transfer_error(launch_task: LaunchTask) -> None:

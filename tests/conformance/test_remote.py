@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from pytest_aecbench.backends import BackendExecutionRequest
 from pytest_aecbench.backends.local import LocalBackend
 from pytest_aecbench.backends.remote import RemoteBackend, box, calls
 from pytest_aecbench.backends.remote.calls import Busy, Lost
-from pytest_aecbench.errors import BuildError, LaunchError, SandboxGone
+from pytest_aecbench.errors import BuildError, LaunchError, SandboxBroken, SandboxGone
 from pytest_aecbench.host.owner import Owner
 from pytest_aecbench.testing import BackendConformance, RunningSandbox
 from pytest_aecbench.testing.sandbox import Launch
@@ -135,6 +137,41 @@ def test_a_vendor_that_stays_busy_is_a_launch_error(
     vendor.before["create"] = [Busy("direct: 429 too many sandboxes")] * 100
     with pytest.raises(LaunchError, match="too many sandboxes"):
         backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
+
+
+# Answers that an agent which is root can make up: the kind of answer, and the answer.
+MADE_UP = {
+    "exit code of letters": ("ended", "ended abc 0 1 0 = 0 ="),
+    "exit code over 255": ("ended", "ended 256 0 1 0 = 0 ="),
+    "size of 5,000 digits": ("ended", f"ended 0 0 1 {'9' * 5000} = 0 ="),
+    "start time with a command": ("ended", "ended 0 0 a[$(id)0] 0 = 0 ="),
+    "output that is no base64": ("ended", "ended 0 0 1 0 =\u00e9 0 ="),
+    "output that is missing": ("ended", "ended 0 0 1 5 5 0 ="),
+    "a field too few": ("packed", "packed none"),
+    "an archive that is no base64": ("packed", "packed =\u00e9 none"),
+    "an archive of 5,000 digits": ("packed", f"packed {'9' * 5000} none"),
+    "an archive that is missing": ("packed", "packed 5 none"),
+}
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_an_answer_that_an_agent_has_made_up_is_its_own_doing(
+    sandbox: RunningSandbox, name: str
+) -> None:
+    kind, answer = MADE_UP[name]
+    sandbox.output("true")
+    with suppress(SandboxBroken):  # the first answer of its own kind is this command's
+        sandbox.run(f"""cat >/usr/local/sbin/mv <<'END'
+#!/bin/bash
+read -r nonce kind rest <.done
+[[ $kind = {kind} ]] || exec /bin/mv "$@"
+rm -f out logs.tar
+echo "$nonce "{shlex.quote(answer)}
+kill -KILL $PPID
+END
+chmod 755 /usr/local/sbin/mv""")
+    with pytest.raises(SandboxBroken):
+        sandbox.run("true") if kind == "ended" else sandbox.collect()
 
 
 def test_a_start_that_is_not_confirmed_leaves_nothing(

@@ -41,6 +41,14 @@ def test_a_huge_sparse_file_is_left_out_and_what_follows_is_not(tmp_path: Path) 
     assert [path.name for path in target.iterdir()] == ["b"]
 
 
+def test_an_archive_of_names_in_names_is_an_error_of_the_transfer(tmp_path: Path) -> None:
+    name = tarfile.TarInfo("././@LongLink")
+    name.type, name.size = tarfile.GNUTYPE_LONGNAME, 2
+    chain = (name.tobuf() + b"x\0".ljust(512, b"\0")) * 5000
+    with pytest.raises(TransferError, match="cannot be unpacked"):
+        unpack([chain + packed({"x": b"x"})], tmp_path)
+
+
 def test_what_takes_too_long_is_left_out_with_what_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

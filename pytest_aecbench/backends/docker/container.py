@@ -20,6 +20,7 @@ from pytest_aecbench.backends.docker.engine import is_gone, translated
 from pytest_aecbench.backends.docker.kill import insist
 from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
 from pytest_aecbench.backends.docker.streams import Frames, Output
+from pytest_aecbench.backends.shared.answers import check_number, read_number
 from pytest_aecbench.backends.shared.archives import (
     NOT_A_DIRECTORY,
     ArchiveWriter,
@@ -115,8 +116,9 @@ class Container:
     # Those without a process yet that bears their mark: one that is being started would be killed
     # with another request's processes, so killing and starting take turns.
     _starting: set[str] = field(default_factory=set)
-    _killing: int = 0
+    _is_killing: bool = False
     _turn: threading.Condition = field(default_factory=threading.Condition)
+    _killer: threading.Lock = field(default_factory=threading.Lock)  # two would kill each other
 
     def execute(self, request: BackendExecutionRequest) -> BackendExecutionResult:
         """Run one command to completion."""
@@ -169,7 +171,7 @@ class Container:
         for attempt in range(3):
             sent = archive if targets and self._has_tar else None
             try:
-                with self._opened("0", {}) as running:
+                with self._counted() as mark, self._opened("0", mark) as running:
                     self._send(running, self._steps(kill), "/", "", targets, sent)
                     self._await(running, "prepared")
                 self.ready = True
@@ -204,30 +206,30 @@ class Container:
         targets: list[PurePosixPath] | None = None,
         archive: IO[bytes] | None = None,
     ) -> BackendExecutionResult:
-        mark = secrets.token_hex(8)
         steps = self._steps(kill) + ("" if request.cwd else " make")
         cwd, command = request.cwd or str(self.workdir), request.command or ":"
-        env = {**request.env, "AECBENCH_REQUEST": mark}
-        with self._counted(mark), self._opened(user, env) as running:
+        with self._counted() as mark, self._opened(user, mark, request.env) as running:
             running.stdout.on_output = running.stderr.on_output = request.on_output
             sent = archive if targets else None
             self._send(running, steps, cwd, command, targets or [], sent)
             self._await(running, "started")
             self._has_started(mark)
             self.ready = True
-            return self._follow(running, request.timeout_sec, mark)
+            return self._follow(running, request.timeout_sec, mark, user)
 
     def _steps(self, kill: bool) -> str:
         return ("kill" if kill else "") + ("" if self.ready else " first")
 
     @contextmanager
-    def _counted(self, mark: str) -> Iterator[None]:
+    def _counted(self) -> Iterator[str]:
+        """Yield a mark for processes that another request's deadline has to spare."""
+        mark = secrets.token_hex(8)
         with self._turn:
-            self._turn.wait_for(lambda: not self._killing, _PREPARE_SEC)
+            self._turn.wait_for(lambda: not self._is_killing, _PREPARE_SEC)
             self._requests.add(mark)
             self._starting.add(mark)
         try:
-            yield
+            yield mark
         finally:
             self._has_started(mark)
             with self._turn:
@@ -240,7 +242,11 @@ class Container:
 
     @contextmanager
     def _opened(
-        self, user: str, env: Mapping[str, str], argv: tuple[str, ...] = (RUN, "bash")
+        self,
+        user: str,
+        mark: str,
+        env: Mapping[str, str] | None = None,
+        argv: tuple[str, ...] = (RUN, "bash"),
     ) -> Iterator[_Running]:
         api = self.api if argv[0] is RUN else self.impatient
         with translated(BackendError, "executing"):
@@ -249,7 +255,7 @@ class Container:
                 ["bash", "-c", *argv],
                 stdin=True,
                 user=user,
-                environment=dict(env),
+                environment={**(env or {}), "AECBENCH_REQUEST": mark},
                 workdir="/",
             )["Id"]
             try:
@@ -315,13 +321,15 @@ class Container:
             errors += _rest_of_errors(running.frames)  # the reason may come after the line
             reason, _, _ = errors.decode(errors="replace").strip().partition("\n")
             raise _NotStartedError(value, reason)
-        assert said == what, line
-        running.start_time = value
+        if said != what:
+            raise SandboxBroken("docker: the command's result is unreadable")
+        if what == "started":  # root's scripts calculate with it
+            running.start_time = check_number(value, "docker")
         running.stdout.feed(rest)
         running.stderr.feed(errors)
 
     def _follow(
-        self, running: _Running, timeout_sec: float | None, mark: str
+        self, running: _Running, timeout_sec: float | None, mark: str, user: str
     ) -> BackendExecutionResult:
         started = time.monotonic()
         ends = [] if timeout_sec is None else [started + timeout_sec]
@@ -336,7 +344,7 @@ class Container:
                     self.api.kill(self.container_id)
                 raise SandboxGone("docker: the sandbox has outlived its lifetime") from None
             timed_out = True
-            self._kill_newer(running.start_time, mark)
+            self._kill_newer(running.start_time, mark, user)
             running.frames.deadline = time.monotonic() + _DRAIN_SEC
             with suppress(TimeoutError):
                 running.read()
@@ -356,16 +364,21 @@ class Container:
     def _returncode(self, running: _Running) -> int:
         returncode = running.stdout.returncode
         if returncode is None:  # the script was killed, or the whole container is dying
-            alive = self._ask(OOM_KILLS) is not None
+            alive = self._ask_for_kills() is not None
             returncode = self._inspect_returncode(running.exec_id, alive=alive)
         return returncode
 
     def _ran_out_of_memory(self) -> bool:
         """Return whether the kernel has killed processes of the container since the last time."""
-        said = self._ask(OOM_KILLS)
-        count = max((int(word) for word in said or () if word.isdecimal()), default=0)
+        said = self._ask_for_kills()
+        counts = [read_number(word, "docker") for word in said or () if word != "done"]
+        count = max(counts, default=0)
         before, self._oom_kills = self._oom_kills, count
         return count > before
+
+    def _ask_for_kills(self) -> list[str] | None:
+        with self._counted() as mark:
+            return self._ask(mark, OOM_KILLS)
 
     def _inspect_returncode(self, exec_id: str, *, alive: bool) -> int:
         deadline = time.monotonic() + _TOOL_SEC
@@ -378,25 +391,34 @@ class Container:
             raise BackendError("docker: the command's output broke off")
         return int(found["ExitCode"])
 
-    def _kill_newer(self, start_time: str, mark: str) -> None:
+    def _kill_newer(self, start_time: str, mark: str, user: str) -> None:
         """Kill the processes that a request started; restart the container if that fails."""
+        with self._killer, self._alone(mark) as others:
+            # Only that user can read which of its processes are another request's.
+            users = [user, "0"] if others and user not in ROOT else ["0"]
+            asked = (KILL_NEWER, start_time, *others)
+            if any(self._ask(mark, *asked, user=one) is None for one in users):
+                self._restart()
+
+    @contextmanager
+    def _alone(self, mark: str) -> Iterator[list[str]]:
+        """Yield the marks of other requests, while no process is started."""
         with self._turn:
             self._turn.wait_for(lambda: not self._starting, _TOOL_SEC)
             others = sorted(self._requests - {mark})
-            self._killing += 1
+            self._is_killing = True
         try:
-            if self._ask(KILL_NEWER, start_time, *others) is None:
-                self._restart()
+            yield others
         finally:
             with self._turn:
-                self._killing -= 1
+                self._is_killing = False
                 self._turn.notify_all()
 
-    def _ask(self, script: str, *arguments: str) -> list[str] | None:
-        """Return the words that a script prints as root; None if it takes too long."""
+    def _ask(self, mark: str, script: str, *arguments: str, user: str = "0") -> list[str] | None:
+        """Return the words that a script prints, as root by default; None if it takes too long."""
         printed = b""
         argv = (script, "bash", *arguments)
-        with suppress(_NotStartedError, OSError), self._opened("0", {}, argv) as running:
+        with suppress(_NotStartedError, OSError), self._opened(user, mark, argv=argv) as running:
             running.frames.deadline = time.monotonic() + _TOOL_SEC
             running.socket.sendall(b"\n")
             for number, data in running.frames:

@@ -5,7 +5,7 @@ They use bash builtins where possible, because an agent may have replaced any pr
 
 from __future__ import annotations
 
-from pytest_aecbench.backends.shared.shell import CLEAR
+from pytest_aecbench.backends.shared.shell import CLEAR, MARK_OF
 
 __all__ = ["KEEP_ALIVE", "KILL_NEWER", "OOM_KILLS", "RUN"]
 
@@ -77,45 +77,56 @@ printf '%s ended %s\n' "$nonce" "$code" >&3
 """
 )
 
-# Kills the processes that started no earlier than a request ($1), except those with the mark of
-# another request that is still running ($2...). This script and the next wait for a line of input,
+# Kills the processes that started no earlier than a request ($1), except those of another request
+# that is still running, by its mark ($2...). This script and the next wait for a line of input,
 # because a client may lose output from before it listens, and end their output with "done".
+#
+# Root has no right to trace here, so that it cannot read the environments of other users'
+# processes. Those without a readable mark are spared while other requests run; the script is run
+# as the request's user before.
 #
 # A killed process is there until it has had its turn on the processor and given its memory back,
 # so rounds that find only such ones pause. New ones are met without a pause: they may be many.
-KILL_NEWER = r"""
+KILL_NEWER = (
+    r"""
 read -r
 exec 2>/dev/null
 since=$1; shift
+"""
+    + MARK_OF
+    + r"""
 spared() {
-  local entry other any=
-  while IFS= read -rd '' entry; do
-    any=1
-    for other; do [[ $entry != "AECBENCH_REQUEST=$other" ]] || return 0; done
-  done <"$path/environ"
-  # A process that is starting a program has no environment for a moment.
-  [[ ! $any ]] && ((round < 10)) && left=1
+  local other
+  mark_of "$1"
+  for other in "${@:2}"; do [[ $mark != "$other" ]] || return 0; done
+  [[ ! $mark ]] || return 1
+  [[ ! $hidden ]] || return 0
+  [[ $empty ]] && ((SECONDS < 2)) && left=1
+}
+end() {
+  kill -KILL "$1" || return
+  left=1
+  [[ ${killed[$1]} = "$2" ]] || new=1
+  killed[$1]=$2
 }
 killed=()
-for ((round = 0; SECONDS < 6; round++)); do
-  left= new=
+while ((SECONDS < 6)); do
+  left= new= found=()
   for path in /proc/[0-9]*; do
-    pid=${path#/proc/} stat=
+    pid=${path#/proc/}
     ((pid == 1 || pid == $$)) && continue
-    IFS= read -rd '' stat <"$path/stat"
-    [[ $stat ]] || continue
-    fields=(${stat##*) })
-    [[ ${fields[0]} != Z ]] && ((fields[19] >= since)) || continue
-    (($# == 0)) || ! spared "$@" || continue
-    kill -KILL "$pid"
-    left=1
-    [[ ${killed[pid]} = "${fields[19]}" ]] || new=1
-    killed[pid]=${fields[19]}
+    status "$pid" && ((fields[19] >= since)) || continue
+    start=${fields[19]}
+    if (($# == 0)); then end "$pid" "$start"
+    elif ! spared "$pid" "$@"; then found[pid]=$start; fi
   done
+  # Not before, because ancestors that are killed have no children any more.
+  for pid in "${!found[@]}"; do end "$pid" "${found[pid]}"; done
   [[ $left ]] || { echo done; exit; }
   [[ $new ]] || read -rt 0.02
 done
 """
+)
 
 # Prints how many processes of the container the kernel has killed because memory ran out.
 OOM_KILLS = r"""

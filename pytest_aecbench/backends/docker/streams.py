@@ -6,6 +6,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any
 
+from pytest_aecbench.backends.shared.answers import EXIT_CODES, read_number
 from pytest_aecbench.backends.shared.output import CappedOutput
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class Output(CappedOutput):
         else:
             code, newline, _ = data[at + len(self._marker) :].partition(b"\n")
             if newline:
-                self.returncode = int(code)
+                text = code.decode(errors="replace")
+                self.returncode = read_number(text, "docker", EXIT_CODES)
         self.keep(data[:at])
         self._pending = b"" if self.returncode is not None else data[at:]
 

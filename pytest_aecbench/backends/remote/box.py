@@ -16,6 +16,7 @@ from pytest_aecbench.backends.remote import calls
 from pytest_aecbench.backends.remote.calls import Full, Lost, bounded, retry, says_full
 from pytest_aecbench.backends.remote.requests import add_parts, fields, pack_uploads, request_parts
 from pytest_aecbench.backends.remote.scripts import COLLECT
+from pytest_aecbench.backends.shared.answers import EXIT_CODES, check_number, read_number
 from pytest_aecbench.backends.shared.archives import (
     NOT_A_DIRECTORY,
     TOTAL_CAP,
@@ -130,24 +131,29 @@ class Box:
         if answer[0] == "failed":
             raise self._refused(" ".join(answer[1:]), user)
         self._is_prepared = True
-        try:
-            _, code, timed, since, out_size, out, err_size, err = answer
-            sizes = int(out_size), int(err_size)
-        except ValueError:  # the script's programs are missing or false
-            raise SandboxBroken(f"{self.vendor.name}: the command's result is unreadable") from None
-        self._since = self._since or since
+        _, code, timed, since, out_size, out, err_size, err = self._checked(answer, 8)
+        returncode = read_number(code, self.vendor.name, EXIT_CODES)
+        sizes = [read_number(size, self.vendor.name) for size in (out_size, err_size)]
+        started_at = check_number(since, self.vendor.name)
+        self._since = self._since or started_at
         stdout = self._stream(nonce, "out", sizes[0], out)
         stderr = self._stream(nonce, "err", sizes[1], err)
         if request.on_output:  # all at once, because it comes with the answer
             request.on_output((stdout + stderr).encode())
         return BackendExecutionResult(
-            returncode=None if timed == "1" else int(code),
+            returncode=None if timed == "1" else returncode,
             stdout=stdout,
             stderr=stderr,
             timed_out=timed == "1",
             duration_sec=time.monotonic() - started,
             truncated=max(sizes) > OUTPUT_CAP,
         )
+
+    def _checked(self, answer: list[str], count: int) -> list[str]:
+        """Return an answer of so many fields; its programs may be missing or false."""
+        if len(answer) != count:
+            raise SandboxBroken(f"{self.vendor.name}: the command's result is unreadable")
+        return answer
 
     def _refused(self, reason: str, user: str) -> BackendError:
         if reason == "user":
@@ -270,12 +276,14 @@ class Box:
 
     def _content(self, nonce: str, name: str, content: str) -> Iterable[bytes]:
         """Return a file of the answer, which is in the answer itself if it is small."""
-        if not content.startswith("="):
-            return self._read(f"{self._where(nonce)}/{name}")
         try:
+            if not content.startswith("="):
+                return self._read(f"{self._where(nonce)}/{name}")
             return [base64.b64decode(content[1:], validate=True)]
         except binascii.Error:
             raise Lost(f"{self.vendor.name}: the answer is incomplete") from None
+        except (FileNotFoundError, ValueError):  # it was removed, or has other characters
+            raise SandboxBroken(f"{self.vendor.name}: the command's result is missing") from None
 
     def _stream(self, nonce: str, name: str, size: int, content: str) -> str:
         data = b"".join(self._content(nonce, name, content))
@@ -302,11 +310,13 @@ class Box:
                 raise Full("files cannot be packed")
             raise SandboxBroken(f"{self.vendor.name}: nothing can be collected; {reason}")
         skipped = []
-        for directory, content in zip((logs, workspace), answer[1:], strict=True):
+        _, *contents = self._checked(answer, 3)
+        for directory, content in zip((logs, workspace), contents, strict=True):
             if content == "none":
                 skipped.append(f"{directory.name}/{NOT_A_DIRECTORY}")
                 continue
-            if content.isdecimal() and int(content) > TOTAL_CAP:
+            is_inline = content.startswith("=")
+            if not is_inline and read_number(content, self.vendor.name) > TOTAL_CAP:
                 skipped.append(f"{directory.name}/ (over {TOTAL_CAP} bytes)")
                 continue
             found = unpack(self._content(nonce, f"{directory.name}.tar", content), directory)

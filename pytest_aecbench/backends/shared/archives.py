@@ -48,6 +48,7 @@ NOT_A_DIRECTORY = " (not a directory)"
 
 # The errors of names and archives that an agent has made up.
 _ODD = (errno.EEXIST, errno.EILSEQ, errno.EINVAL, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR)
+_MADE_UP = (tarfile.TarError, ValueError, OverflowError, RecursionError)
 _MAX_DEPTH = 64
 _MAX_PATH = 1024  # bytes below the directory, because the host's paths are limited
 _KINDS = {tarfile.FIFOTYPE: "FIFO", tarfile.CHRTYPE: "device", tarfile.BLKTYPE: "device"}
@@ -154,7 +155,7 @@ def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
                 unpacking.take(tar, member)
     except TimeoutError:
         unpacking.skip(parts, f"and what follows: took over {COLLECT_SEC:.0f} s")
-    except (tarfile.TarError, ValueError, OverflowError) as error:  # an agent may have made it
+    except _MADE_UP as error:
         raise TransferError(f"{directory.name}: cannot be unpacked; {error}") from None
     except OSError as error:
         if error.errno in FULL:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLEAR",
+    "MARK_OF",
+    "STATUS",
     "SWEEP",
     "bash_arguments",
     "check_request",
@@ -101,16 +103,48 @@ clear() {
 }
 """
 
-SWEEP = r"""
 # Reads the fields of a process: its parent, and its start time in ticks since boot.
+STATUS = r"""
 status() {
   local stat=
+  fields=()
   { IFS= read -rd '' stat; } 2>/dev/null <"/proc/$1/stat"
   [[ $stat ]] || return
   fields=(${stat##*) })
   [[ ${fields[0]} != Z ]]
 }
+"""
 
+# Finds the request that a process belongs to: by the variable AECBENCH_REQUEST in its environment,
+# or in that of the nearest ancestor that has one. Sets "mark", and also "hidden" if an environment
+# cannot be read, "empty" if the process has none, as while it starts a program.
+MARK_OF = (
+    STATUS
+    + r"""
+mark_of() {
+  local pid=$1 entry opened any
+  mark= hidden= empty=
+  while ((pid > 1)); do
+    opened= any=
+    {
+      opened=1
+      while IFS= read -rd '' entry; do
+        any=1
+        [[ $entry != AECBENCH_REQUEST=* ]] || { mark=${entry#*=}; return; }
+      done
+    } 2>/dev/null <"/proc/$pid/environ"
+    [[ $opened ]] || hidden=1
+    [[ ! $opened || $any || $pid != "$1" ]] || empty=1
+    status "$pid"
+    pid=${fields[1]:-0}
+  done
+}
+"""
+)
+
+SWEEP = (
+    STATUS
+    + r"""
 # Kills all processes that started no earlier than $1, except this one and its ancestors. One with
 # much memory, or on a busy machine, takes seconds to die.
 sweep() {
@@ -130,3 +164,4 @@ sweep() {
   return 1
 }
 """
+)

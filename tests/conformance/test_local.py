@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ from tests.conformance.boxes import (
     make_backend,
 )
 from tests.conformance.driving import DrivenBackend, eight_at_once
+from tests.stopping import wait_until
 
 with_overlay = pytest.mark.parametrize("mode", ["root"], indirect=True)
 without_overlay = pytest.mark.parametrize("mode", ["no-overlay", "rootless"], indirect=True)
@@ -880,6 +882,41 @@ def test_a_workspace_with_a_space_in_its_name_works(workshop: Workshop) -> None:
     workshop.boxes.append(box)
     box.output("echo x > /workspace/y; cat /workspace/y")
     assert (workspace / "y").exists()
+
+
+def open_files() -> set[str]:
+    """Return the descriptors of this process."""
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def launchers() -> set[int]:
+    """Return the processes with which this one starts commands in sandboxes."""
+    tasks = Path("/proc/self/task").iterdir()
+    children = {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+    return {pid for pid in children if b"entry.py" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+@pytest.mark.needs("namespaces")
+def test_commands_that_lose_their_launcher_at_the_same_time_all_run(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    others, backend = launchers(), LocalBackend("namespaces")
+    image = backend.build_environment(task_dir=tmp_path)
+    handle = backend.launch_trial(image_ref=image, workspace_dir=tmp_path / "workspace")
+    (launcher,) = launchers() - others
+    with ExitStack() as held:
+        held.callback(backend.close)
+        held.callback(backend.teardown, handle=handle)
+        threads = held.enter_context(ThreadPoolExecutor(8))
+        with ExitStack() as stopped:
+            os.kill(launcher, signal.SIGSTOP)
+            stopped.callback(os.kill, launcher, signal.SIGKILL)
+            before = len(open_files())
+            request = BackendExecutionRequest("echo sound", timeout_sec=60)
+            execute = partial(backend.execute_trial, handle=handle, request=request)
+            running = [threads.submit(execute) for _ in range(8)]
+            # Each has its streams, its request and its answer open when it waits for the launcher.
+            wait_until(lambda: len(open_files()) >= before + 7 * len(running))
+        assert [one.result().stdout for one in running] == ["sound\n"] * len(running)
 
 
 @pytest.mark.needs("namespaces")

@@ -63,20 +63,23 @@ class Launcher:
             written.write(json.dumps(request).encode())
             written.seek(0)
             for _ in range(2):
-                answer = self._ask([written.fileno(), *streams, *namespaces])
+                asked, answer = self._ask([written.fileno(), *streams, *namespaces])
                 if pid := answer.readline():
                     return SandboxProcess(int(pid), answer)
                 answer.close()
-                self.close()  # it was killed, and has not started anything if it did not answer
+                # It was killed, and has not started anything if it did not answer.
+                self._give_up(asked)
         raise BackendError("local: no command can be started; the launcher ended at once")
 
-    def _ask(self, descriptors: list[int]) -> io.FileIO:
-        """Send a request; return the stream of its answer."""
+    def _ask(self, descriptors: list[int]) -> tuple[socket.socket, io.FileIO]:
+        """Send a request; return where it went, and the stream of its answer."""
         reading, writing = os.pipe()
-        with self._lock, suppress(ConnectionError):
-            socket.send_fds(self._connect(), [b"\0"], [writing, *descriptors])
+        with self._lock:
+            requests = self._connect()
+            with suppress(ConnectionError):
+                socket.send_fds(requests, [b"\0"], [writing, *descriptors])
         os.close(writing)
-        return io.FileIO(reading)
+        return requests, io.FileIO(reading)
 
     def _connect(self) -> socket.socket:
         if self._requests is not None:
@@ -98,12 +101,21 @@ class Launcher:
         self._stop = weakref.finalize(self, _stop, self._requests, process)
         return self._requests
 
+    def _give_up(self, requests: socket.socket) -> None:
+        """End the program that got these requests, unless another has taken its place."""
+        with self._lock:
+            if self._requests is requests:
+                self._end()
+
     def close(self) -> None:
         """End the program; commands that it has started go on."""
         with self._lock:
-            if self._stop is not None:
-                self._stop()
-            self._requests = self._stop = None
+            self._end()
+
+    def _end(self) -> None:
+        if self._stop is not None:
+            self._stop()
+        self._requests = self._stop = None
 
 
 def _stop(requests: socket.socket, process: subprocess.Popen[bytes]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from contextlib import ExitStack
 from pathlib import Path
 
-__all__ = ["exhausted_limit", "too_few_processes"]
+__all__ = ["check_open_files", "exhausted_limit", "too_few_processes"]
 
 _LIMITS = {
     errno.EMFILE: ("ulimit -n", resource.RLIMIT_NOFILE, "more open files"),
@@ -27,6 +28,13 @@ def exhausted_limit(error: BaseException) -> str | None:
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
         number = errno.EAGAIN
     return _exhausted(number) if number in _LIMITS else None
+
+
+def check_open_files(count: int) -> None:
+    """Raise OSError unless this process may open so many files more."""
+    with ExitStack() as opened:
+        for _ in range(count):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
 
 
 def too_few_processes() -> str | None:

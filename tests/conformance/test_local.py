@@ -21,6 +21,8 @@ import pytest
 
 from pytest_aecbench.backends import BackendExecutionRequest, Limits, TrialHandle
 from pytest_aecbench.backends.local import LocalBackend, init
+from pytest_aecbench.backends.local.layout import HeldDirectories, Layout
+from pytest_aecbench.backends.shared.paths import WORKSPACE
 from pytest_aecbench.errors import (
     BackendError,
     BuildError,
@@ -29,6 +31,8 @@ from pytest_aecbench.errors import (
     SettingsError,
     TransferError,
 )
+from pytest_aecbench.host.files import shared_directory
+from pytest_aecbench.host.owner import Owner
 from tests.conformance.boxes import (
     NOBODY,
     AnyBackend,
@@ -956,3 +960,51 @@ def test_a_process_that_may_open_no_more_files_is_told_why_it_has_no_sandbox(
                 held.callback(os.close, os.dup(0))
         with pytest.raises(LaunchError, match=f"; ulimit -n is {limit}, which is too low; allow"):
             backend.launch_trial(image_ref=image, workspace_dir=tmp_path / "workspace")
+
+
+def homes() -> set[Path]:
+    """Return the directories of sandboxes that this process has made and not removed."""
+    return {*shared_directory("homes").glob(f"local-{Owner.current().short}-*")}
+
+
+@pytest.mark.needs("namespaces")
+def test_sandboxes_that_lack_open_files_leave_nothing(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    backend = LocalBackend("namespaces")
+    (tmp_path / "workspace").mkdir()
+    image = backend.build_environment(task_dir=tmp_path)
+
+    def launch_and_remove() -> None:
+        handle = backend.launch_trial(image_ref=image, workspace_dir=tmp_path / "workspace")
+        backend.teardown(handle=handle)
+
+    with ExitStack() as held:
+        held.callback(backend.close)
+        launch_and_remove()  # opens what is kept until the end
+        before = open_files(), homes()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, before[0])) + 30, hard))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        filled: list[int] = []
+        with suppress(OSError):
+            while True:
+                filled.append(os.dup(0))
+        refused = 0
+        for _ in range(20):  # each time with one more
+            try:
+                launch_and_remove()
+            except LaunchError:
+                refused += 1
+            os.close(filled.pop())
+        for descriptor in filled:
+            os.close(descriptor)
+        assert 0 < refused < 20
+        assert (open_files(), homes()) == before
+
+
+def test_directories_that_cannot_be_held_leave_nothing(tmp_path: Path) -> None:
+    before = open_files(), homes()
+    with pytest.raises(FileNotFoundError):
+        HeldDirectories(tmp_path, tmp_path / "none")
+    with pytest.raises(FileNotFoundError):
+        Layout.make(tmp_path / "none", WORKSPACE)
+    assert (open_files(), homes()) == before

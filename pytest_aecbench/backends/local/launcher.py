@@ -68,7 +68,7 @@ class Launcher:
                     return SandboxProcess(int(pid), answer)
                 answer.close()
                 # It was killed, and has not started anything if it did not answer.
-                self._end(asked)
+                self._give_up(asked)
         raise BackendError("local: no command can be started; the launcher ended at once")
 
     def _ask(self, descriptors: list[int]) -> tuple[socket.socket, io.FileIO]:
@@ -101,16 +101,21 @@ class Launcher:
         self._stop = weakref.finalize(self, _stop, self._requests, process)
         return self._requests
 
+    def _give_up(self, requests: socket.socket) -> None:
+        """End the program that got these requests, unless another has taken its place."""
+        with self._lock:
+            if self._requests is requests:
+                self._end()
+
     def close(self) -> None:
         """End the program; commands that it has started go on."""
-        self._end(self._requests)
-
-    def _end(self, requests: socket.socket | None) -> None:
-        """End the program that gets these requests, unless another has taken its place."""
         with self._lock:
-            if self._stop is not None and self._requests is requests:
-                self._stop()
-                self._requests = self._stop = None
+            self._end()
+
+    def _end(self) -> None:
+        if self._stop is not None:
+            self._stop()
+        self._requests = self._stop = None
 
 
 def _stop(requests: socket.socket, process: subprocess.Popen[bytes]) -> None:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pytest_aecbench.backends.shared.paths import ROOTS, WORKSPACE, absolute
 from pytest_aecbench.host.homes import make_home, remove_tree
+from pytest_aecbench.host.limits import check_open_files
 
-__all__ = ["Layout"]
+__all__ = ["HeldDirectories", "Layout"]
+
+_FILES = 16  # more than are open at once while a sandbox is started or removed
 
 
 class HeldDirectories:
     """Directories held open, so that one that replaces them does not get their number."""
 
     def __init__(self, *paths: Path) -> None:
-        self._held = {path: os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in paths}
+        self._held: dict[Path, int] = {}
+        with ExitStack() as undo:
+            undo.callback(self.release)
+            for path in paths:
+                self._held[path] = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            undo.pop_all()
 
     def removed(self) -> list[Path]:
         """Return those that are not there any more, also if others are in their place."""
@@ -47,11 +56,16 @@ class Layout:
     @classmethod
     def make(cls, workspace: Path, workdir: PurePosixPath) -> Layout:
         """Make a home in the host's temporary directory."""
-        home = make_home("local")
-        for name in ("logs", "logs/agent", "logs/verifier", "solution", "tests"):
-            (home / name).mkdir()
-            (home / name).chmod(0o777)  # a command may run as any user
-        return cls(home, workspace, workdir, HeldDirectories(workspace, home / "logs"))
+        check_open_files(_FILES)  # before there is a home, which could not be removed either
+        with ExitStack() as undo:
+            home = make_home("local")
+            undo.callback(remove_tree, home)
+            for name in ("logs", "logs/agent", "logs/verifier", "solution", "tests"):
+                (home / name).mkdir()
+                (home / name).chmod(0o777)  # a command may run as any user
+            made = cls(home, workspace, workdir, HeldDirectories(workspace, home / "logs"))
+            undo.pop_all()
+        return made
 
     @property
     def directories(self) -> dict[PurePosixPath, Path]:

@@ -235,7 +235,7 @@ def _try_storage(cloud: Any) -> str:
     name, content = f"aecbench-check/{secrets.token_hex(8)}", BytesIO(b"aecbench")
     cloud.bucket.write(name, content)
     back = BytesIO()
-    cloud.bucket.read(name, back)
+    cloud.bucket.read(name, back, most=len(content.getvalue()))
     cloud.bucket.remove([name])
     if back.getvalue() != content.getvalue():
         raise SettingsError(f"gs://{cloud.bucket.name}: an object came back changed")

@@ -213,6 +213,7 @@ def test_a_long_message_is_shortened() -> None:
 def test_a_connection_that_is_not_made_in_time_is_not_a_slow_model(
     cause: str, expected: type[errors.ProviderError]
 ) -> None:
+    import httpcore2  # noqa: F401  (httpx2 knows its classes, so it must not be forgotten alone)
     import httpx2
     import openai
 

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -137,6 +138,36 @@ def test_a_vendor_that_stays_busy_is_a_launch_error(
     vendor.before["create"] = [Busy("direct: 429 too many sandboxes")] * 100
     with pytest.raises(LaunchError, match="too many sandboxes"):
         backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
+
+
+@pytest.mark.parametrize("shell", ["bash", "env -i bash"])
+def test_a_deadline_spares_other_commands_and_no_own_one(
+    sandbox: RunningSandbox, shell: str
+) -> None:
+    here = ": && cd /workspace"
+    endless = f"{shell} -c '{here}; sleep 1000 & echo $! >pid; touch one; wait; true'; true"
+    waiting = f"{shell} -c '{here}; touch two; until [ -e go ]; do sleep 0.1; done; echo lived'"
+    gone = "while kill -0 $(cat pid) 2>/dev/null; do sleep 0.05; done"
+    sandbox.output("true")
+    with ThreadPoolExecutor(2) as threads:
+        ended = threads.submit(sandbox.run, endless, timeout_sec=3)
+        sandbox.output("until [ -e one ]; do sleep 0.1; done")
+        other = threads.submit(sandbox.run, f"{waiting}; true")
+        sandbox.output("until [ -e two ]; do sleep 0.1; done")
+        assert ended.result().timed_out
+        sandbox.output(f"{gone}; touch go", timeout_sec=10)
+        assert other.result().stdout == "lived\n"
+
+
+def test_commands_that_start_at_a_deadline_of_another_live_on(sandbox: RunningSandbox) -> None:
+    sandbox.output("true")
+    with ThreadPoolExecutor(3) as threads:
+        for _ in range(3):
+            ended = threads.submit(sandbox.run, "sleep 1000", timeout_sec=0.5)
+            while not ended.done():
+                started = [threads.submit(sandbox.run, "/bin/true; echo lived") for _ in "ab"]
+                assert [one.result().stdout for one in started] == ["lived\n"] * 2
+            assert ended.result().timed_out
 
 
 # Answers that an agent which is root can make up: the kind of answer, and the answer.

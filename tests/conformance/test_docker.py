@@ -10,6 +10,7 @@ import secrets
 import subprocess
 import sys
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -547,7 +548,7 @@ def test_replaced_tools_do_not_save_a_process(launch_task: LaunchTask) -> None:
     assert len(sandbox.output("cd /proc; echo [0-9]*").split()) == 3
 
 
-# Puts a program in the place of the shell that prints its first argument with each nonce.
+# Puts a program in the place of the shell that says {!r} with each nonce, and then does {}.
 FALSE_SHELL = r"""
 cat >/tmp/shell <<'END'
 #!/usr/bin/env -S python -I
@@ -555,7 +556,8 @@ import sys
 nonce = b""
 while (byte := sys.stdin.buffer.raw.read(1)) != bytes(1):
     nonce += byte
-print({!r}.replace("NONCE", nonce.decode()), flush=True)
+print({!r}.replace("NONCE", nonce.decode()), end="", flush=True)
+{}
 END
 chmod 755 /tmp/shell
 mv /tmp/shell /bin/bash
@@ -577,9 +579,27 @@ def test_an_answer_that_an_agent_has_made_up_is_its_own_doing(
     launch_task: LaunchTask, said: str
 ) -> None:
     sandbox = launch_task()
-    sandbox.output(FALSE_SHELL.format(said))
+    sandbox.output(FALSE_SHELL.format(f"{said}\n", ""))
     with pytest.raises(SandboxBroken):
         sandbox.run("true")
+
+
+@pytest.mark.parametrize(
+    "said", ["", "NONCE started 1\nNONCE ended "], ids=["before the start", "after the end"]
+)
+def test_an_endless_line_of_a_false_shell_does_not_fill_the_memory(
+    launch_task: LaunchTask, said: str
+) -> None:
+    sandbox = launch_task()
+    endless = "while sys.stdout.buffer.write(bytes(1 << 20)): pass"
+    sandbox.output(FALSE_SHELL.format(said, endless))
+    tracemalloc.start()
+    try:
+        with pytest.raises(SandboxBroken):
+            sandbox.run("true", timeout_sec=10)
+        assert tracemalloc.get_traced_memory()[1] < 20 * 1024**2
+    finally:
+        tracemalloc.stop()
 
 
 def test_files_that_the_host_cannot_take_are_a_transfer_error(launch_task: LaunchTask) -> None:

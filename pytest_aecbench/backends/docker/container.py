@@ -53,6 +53,7 @@ _TOOL_SEC = 10.0
 _DRAIN_SEC = 0.5
 _DEATH_SEC = 5.0
 _CHUNK = 1024 * 1024
+_LONGEST_SAID = 4 * 1024 * 1024  # by our own scripts, unless an agent has replaced their shell
 _KILLED = 137
 _CANNOT_RUN = 126
 _OUT_OF_MEMORY = "killed: the sandbox is out of memory\n"
@@ -298,15 +299,14 @@ class Container:
 
     def _await(self, running: _Running, what: str) -> None:
         """Read the script's first line; raise an error unless it says ``what``."""
-        printed = errors = b""
+        printed, errors = bytearray(), bytearray()
         try:
             for number, data in running.frames:
-                if number == 1:
-                    printed += data
-                else:
-                    errors += data
-                if b"\n" in printed:
+                (printed if number == 1 else errors).extend(data)
+                if number == 1 and b"\n" in data:
                     break
+                if len(printed) + len(errors) > _LONGEST_SAID:
+                    raise SandboxBroken("docker: the command's result is unreadable")
         except TimeoutError:
             reason = f"no answer for {_PREPARE_SEC:.0f} s or more"
             raise _NotStartedError("start", reason) from None
@@ -325,8 +325,8 @@ class Container:
             raise SandboxBroken("docker: the command's result is unreadable")
         if what == "started":  # root's scripts calculate with it
             running.start_time = check_number(value, "docker")
-        running.stdout.feed(rest)
-        running.stderr.feed(errors)
+        running.stdout.feed(bytes(rest))
+        running.stderr.feed(bytes(errors))
 
     def _follow(
         self, running: _Running, timeout_sec: float | None, mark: str, user: str
@@ -423,6 +423,8 @@ class Container:
             running.socket.sendall(b"\n")
             for number, data in running.frames:
                 printed += data if number == 1 else b""
+                if len(printed) > _LONGEST_SAID:
+                    break
                 if printed.endswith(b"done\n"):
                     return printed.decode(errors="replace").split()
         return None
@@ -513,7 +515,7 @@ def _rest_of_errors(frames: Frames) -> bytes:
     rest = b""
     with suppress(TimeoutError):
         for number, data in frames:
-            rest += data if number == 2 else b""
+            rest += data[: _LONGEST_SAID - len(rest)] if number == 2 else b""
     return rest
 
 

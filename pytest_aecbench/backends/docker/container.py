@@ -12,11 +12,10 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
 from docker.errors import APIError, NotFound
-from requests.exceptions import ReadTimeout
 
 from pytest_aecbench.backends import BackendExecutionResult
 from pytest_aecbench.backends.docker._internals import already_read, connection_of
-from pytest_aecbench.backends.docker.engine import is_gone, translated
+from pytest_aecbench.backends.docker.engine import TROUBLE, is_gone, is_late, translated
 from pytest_aecbench.backends.docker.kill import insist
 from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
 from pytest_aecbench.backends.docker.streams import Frames, Output
@@ -250,14 +249,11 @@ class Container:
         argv: tuple[str, ...] = (RUN, "bash"),
     ) -> Iterator[_Running]:
         api = self.api if argv[0] is RUN else self.impatient
-        with translated(BackendError, "executing"):
+        marked = {**(env or {}), "AECBENCH_REQUEST": mark}
+        argv = ("bash", "-c", *argv)
+        with translated(BackendError, "executing"), _not_in_time():
             exec_id = api.exec_create(
-                self.container_id,
-                ["bash", "-c", *argv],
-                stdin=True,
-                user=user,
-                environment={**(env or {}), "AECBENCH_REQUEST": mark},
-                workdir="/",
+                self.container_id, argv, stdin=True, user=user, environment=marked, workdir="/"
             )["Id"]
             try:
                 stream = api.exec_start(exec_id, socket=True)
@@ -265,8 +261,6 @@ class Container:
                 if is_gone(error):
                     raise
                 raise _NotStartedError("start", str(error.explanation)) from None
-            except ReadTimeout:  # the engine waits for a process that another has stopped
-                raise _NotStartedError("start", "no process can be started") from None
         response, socket = connection_of(stream)
         with closing(response):
             frames = Frames(socket, already_read(response, socket))
@@ -507,6 +501,17 @@ def _refused_by_contents(what: str) -> Iterator[None]:
             if is_gone(error):
                 raise
             raise SandboxBroken(f"docker: {what}: {one_line(error)}") from None
+
+
+@contextmanager
+def _not_in_time() -> Iterator[None]:
+    """Raise _NotStartedError if the engine waits for a process that another has stopped."""
+    try:
+        yield
+    except TROUBLE as error:
+        if not is_late(error):
+            raise
+        raise _NotStartedError("start", "no process can be started") from None
 
 
 def _rest_of_errors(frames: Frames) -> bytes:

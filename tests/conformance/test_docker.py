@@ -7,8 +7,10 @@ import json
 import os
 import resource
 import secrets
+import signal
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -600,6 +602,25 @@ def test_an_endless_line_of_a_false_shell_does_not_fill_the_memory(
         assert tracemalloc.get_traced_memory()[1] < 20 * 1024**2
     finally:
         tracemalloc.stop()
+
+
+def test_processes_that_take_seconds_to_die_do_not_restart_the_container(
+    launch_task: LaunchTask, engine: Any
+) -> None:
+    sandbox = launch_task()
+    sandbox.output("(setsid sleep 1000 &) >/dev/null 2>&1")
+    state = engine.inspect_container(sandbox.handle.handle_id)["State"]
+    try:
+        os.kill(state["Pid"], signal.SIGSTOP)  # so that it does not reap them
+    except ProcessLookupError:
+        pytest.skip("the engine is on another machine")
+    thread = threading.Timer(5, os.kill, (state["Pid"], signal.SIGCONT))
+    thread.start()
+    try:
+        assert sandbox.output("echo alone", exclusive=True) == "alone\n"
+    finally:
+        thread.join()
+    assert engine.inspect_container(sandbox.handle.handle_id)["State"] == state
 
 
 def test_files_that_the_host_cannot_take_are_a_transfer_error(launch_task: LaunchTask) -> None:

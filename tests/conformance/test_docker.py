@@ -22,7 +22,9 @@ import pytest
 from pytest_aecbench.backends import Limits, Mount, TrialHandle
 from pytest_aecbench.backends.docker.create import ContainerSpec
 from pytest_aecbench.backends.docker.engine import offers_gpus
+from pytest_aecbench.backends.docker.reap import PROJECT_LABEL
 from pytest_aecbench.errors import (
+    BackendError,
     BuildError,
     LaunchError,
     SandboxBroken,
@@ -662,6 +664,31 @@ def test_a_very_deep_tree_is_left_out(launch_task: LaunchTask) -> None:
 
 
 # Keeping and cleaning up
+
+
+def test_a_removal_that_fails_does_not_keep_the_others(
+    launch_task: LaunchTask, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    monkeypatch.setattr("pytest_aecbench.backends.docker.reap._RELEASE_SEC", 0)
+    backend = DockerBackend(run_id="conformance")
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path))
+    handle = backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
+    name = engine.inspect_container(handle.handle_id)["Name"].lstrip("/")
+    project = f"aecbench-{secrets.token_hex(6)}"
+    network = engine.create_network(project, labels={PROJECT_LABEL: project})["Id"]
+    other = launch_task().handle.handle_id
+    engine.connect_container_to_network(other, network)
+    try:
+        backend._unremoved.update({project: True, name: False})
+        with pytest.raises(BackendError, match=f"removing {project}: it is still in use"):
+            backend.close()
+        assert not exists(engine, handle)
+    finally:
+        engine.disconnect_container_from_network(other, network)
+        engine.remove_network(network)
+    backend.close()
 
 
 @pytest.mark.usefixtures("alone_on_engine")

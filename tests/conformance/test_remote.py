@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,6 +24,7 @@ from pytest_aecbench.testing import BackendConformance, RunningSandbox
 from pytest_aecbench.testing.sandbox import Launch
 from tests.conformance.conftest import write_context
 from tests.conformance.disks import on_small_disk
+from tests.conformance.runs import wait_until
 from tests.standins.direct import DirectVendor
 from tests.standins.executor import Executor
 
@@ -214,6 +216,28 @@ def test_a_start_that_is_not_confirmed_leaves_nothing(
         backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
     assert vendor.calls.count("create") == 1
     assert vendor.labels == {}
+
+
+@pytest.mark.parametrize(("seconds", "patience"), [(2, 30), (2, 0)])
+def test_a_start_that_is_given_up_and_comes_late_leaves_nothing(
+    backend: RemoteBackend,
+    vendor: DirectVendor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: int,
+    patience: int,
+) -> None:
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path / "task"))
+    monkeypatch.setattr("pytest_aecbench.backends.remote.backend._CREATE_SEC", 0.5)
+    monkeypatch.setattr("pytest_aecbench.backends.remote.backend._LATE_START_SEC", patience)
+    vendor.gates["create"] = threading.Event()
+    late = threading.Timer(seconds, vendor.gates["create"].set)
+    late.start()
+    with pytest.raises(LaunchError, match="no answer"):
+        backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
+    assert late.is_alive() is (patience == 0)
+    wait_until(lambda: "kill" in vendor.calls and not vendor.labels)
+    late.join()
 
 
 def test_only_what_dead_runs_left_is_reaped(

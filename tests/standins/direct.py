@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ class DirectVendor:
     """Sandboxes of an executor in this process; ``calls`` says what was asked for.
 
     ``before`` and ``after`` are errors for the next calls of a name: raised instead of the call,
-    or once it has been done.
+    or once it has been done. A call with one of the ``gates`` waits until that is set.
     """
 
     name = "direct"
@@ -35,12 +36,15 @@ class DirectVendor:
         self.calls: list[str] = []
         self.before: dict[str, list[Exception]] = {}
         self.after: dict[str, list[Exception]] = {}
+        self.gates: dict[str, threading.Event] = {}
 
     @contextmanager
     def _called(self, name: str) -> Iterator[None]:
         self.calls.append(name)
         if self.before.get(name):
             raise self.before[name].pop(0)
+        if name in self.gates:
+            self.gates[name].wait()
         yield
         if self.after.get(name):
             raise self.after[name].pop(0)

@@ -17,6 +17,7 @@ class EngineProxy:
         self.host = f"unix://{path}"
         self._engine = host.removeprefix("unix://")
         self._open: list[socket.socket] = []
+        self.held = b""  # a part of the next call that is not passed on, nor answered
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(path))
         self._listening.listen()
@@ -30,7 +31,7 @@ class EngineProxy:
                 there.connect(self._engine)
                 self._open += [here, there]
                 for one, other in ((here, there), (there, here)):
-                    threading.Thread(target=_pass_on, args=(one, other), daemon=True).start()
+                    threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
 
     def cut(self) -> None:
         """Cut off all connections; new ones are passed on as before."""
@@ -46,9 +47,11 @@ class EngineProxy:
         for one in self._open:
             one.close()
 
-
-def _pass_on(one: socket.socket, other: socket.socket) -> None:
-    with suppress(OSError):
-        while data := one.recv(1 << 16):
-            other.sendall(data)
-        other.shutdown(socket.SHUT_WR)
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(1 << 16):
+                if self.held and self.held in data:
+                    self.held = b""
+                    continue
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)

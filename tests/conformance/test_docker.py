@@ -7,9 +7,12 @@ import json
 import os
 import resource
 import secrets
+import signal
 import subprocess
 import sys
+import threading
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,7 +22,9 @@ import pytest
 from pytest_aecbench.backends import Limits, Mount, TrialHandle
 from pytest_aecbench.backends.docker.create import ContainerSpec
 from pytest_aecbench.backends.docker.engine import offers_gpus
+from pytest_aecbench.backends.docker.reap import PROJECT_LABEL
 from pytest_aecbench.errors import (
+    BackendError,
     BuildError,
     LaunchError,
     SandboxBroken,
@@ -547,7 +552,7 @@ def test_replaced_tools_do_not_save_a_process(launch_task: LaunchTask) -> None:
     assert len(sandbox.output("cd /proc; echo [0-9]*").split()) == 3
 
 
-# Puts a program in the place of the shell that prints its first argument with each nonce.
+# Puts a program in the place of the shell that says {!r} with each nonce, and then does {}.
 FALSE_SHELL = r"""
 cat >/tmp/shell <<'END'
 #!/usr/bin/env -S python -I
@@ -555,7 +560,8 @@ import sys
 nonce = b""
 while (byte := sys.stdin.buffer.raw.read(1)) != bytes(1):
     nonce += byte
-print({!r}.replace("NONCE", nonce.decode()), flush=True)
+print({!r}.replace("NONCE", nonce.decode()), end="", flush=True)
+{}
 END
 chmod 755 /tmp/shell
 mv /tmp/shell /bin/bash
@@ -577,9 +583,46 @@ def test_an_answer_that_an_agent_has_made_up_is_its_own_doing(
     launch_task: LaunchTask, said: str
 ) -> None:
     sandbox = launch_task()
-    sandbox.output(FALSE_SHELL.format(said))
+    sandbox.output(FALSE_SHELL.format(f"{said}\n", ""))
     with pytest.raises(SandboxBroken):
         sandbox.run("true")
+
+
+@pytest.mark.parametrize(
+    "said", ["", "NONCE started 1\nNONCE ended "], ids=["before the start", "after the end"]
+)
+def test_an_endless_line_of_a_false_shell_does_not_fill_the_memory(
+    launch_task: LaunchTask, said: str
+) -> None:
+    sandbox = launch_task()
+    endless = "while sys.stdout.buffer.write(bytes(1 << 20)): pass"
+    sandbox.output(FALSE_SHELL.format(said, endless))
+    tracemalloc.start()
+    try:
+        with pytest.raises(SandboxBroken):
+            sandbox.run("true", timeout_sec=10)
+        assert tracemalloc.get_traced_memory()[1] < 20 * 1024**2
+    finally:
+        tracemalloc.stop()
+
+
+def test_processes_that_take_seconds_to_die_do_not_restart_the_container(
+    launch_task: LaunchTask, engine: Any
+) -> None:
+    sandbox = launch_task()
+    sandbox.output("(setsid sleep 1000 &) >/dev/null 2>&1")
+    state = engine.inspect_container(sandbox.handle.handle_id)["State"]
+    try:
+        os.kill(state["Pid"], signal.SIGSTOP)  # so that it does not reap them
+    except ProcessLookupError:
+        pytest.skip("the engine is on another machine")
+    thread = threading.Timer(5, os.kill, (state["Pid"], signal.SIGCONT))
+    thread.start()
+    try:
+        assert sandbox.output("echo alone", exclusive=True) == "alone\n"
+    finally:
+        thread.join()
+    assert engine.inspect_container(sandbox.handle.handle_id)["State"] == state
 
 
 def test_files_that_the_host_cannot_take_are_a_transfer_error(launch_task: LaunchTask) -> None:
@@ -621,6 +664,31 @@ def test_a_very_deep_tree_is_left_out(launch_task: LaunchTask) -> None:
 
 
 # Keeping and cleaning up
+
+
+def test_a_removal_that_fails_does_not_keep_the_others(
+    launch_task: LaunchTask, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    monkeypatch.setattr("pytest_aecbench.backends.docker.reap._RELEASE_SEC", 0)
+    backend = DockerBackend(run_id="conformance")
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path))
+    handle = backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
+    name = engine.inspect_container(handle.handle_id)["Name"].lstrip("/")
+    project = f"aecbench-{secrets.token_hex(6)}"
+    network = engine.create_network(project, labels={PROJECT_LABEL: project})["Id"]
+    other = launch_task().handle.handle_id
+    engine.connect_container_to_network(other, network)
+    try:
+        backend._unremoved.update({project: True, name: False})
+        with pytest.raises(BackendError, match=f"removing {project}: it is still in use"):
+            backend.close()
+        assert not exists(engine, handle)
+    finally:
+        engine.disconnect_container_from_network(other, network)
+        engine.remove_network(network)
+    backend.close()
 
 
 @pytest.mark.usefixtures("alone_on_engine")

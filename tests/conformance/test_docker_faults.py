@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pytest_aecbench.errors import BackendError, classify
+from pytest_aecbench.testing.sandbox import launching
 from tests.conformance.conftest import BASE, write_context
 from tests.conformance.private_engine import PrivateEngine
 from tests.conformance.proxy import EngineProxy
@@ -368,6 +369,28 @@ def test_a_connection_lost_during_a_build_is_not_an_error_of_the_build(
         backend.close()
     assert classify(caught.value).retry, caught.value
     wait_until(lambda: not running(command))  # a build nobody waits for is ended
+    shutil.rmtree(home)
+
+
+def test_a_deadline_is_kept_although_no_process_can_be_started_in_the_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytest_aecbench.backends.docker import DockerBackend
+
+    home = Path(tempfile.mkdtemp(prefix="aec-"))  # a socket's path has to be short
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    with closing(EngineProxy(home / "socket", host)) as proxy, ThreadPoolExecutor(1) as thread:
+        monkeypatch.setenv("DOCKER_HOST", proxy.host)
+        monkeypatch.setattr("pytest_aecbench.backends.docker.backend.IMPATIENCE_SEC", 2)
+        with closing(DockerBackend()) as backend:
+            image_ref = backend.build_environment(task_dir=write_context(tmp_path / "task"))
+            with launching(backend, image_ref, tmp_path) as launch:
+                sandbox = launch()
+                stuck = thread.submit(sandbox.run, "touch /logs/x; sleep 1000", timeout_sec=3)
+                wait_until(lambda: (sandbox.collect().logs / "x").exists())
+                proxy.held = b"/exec HTTP"
+                assert stuck.result().timed_out
+                assert sandbox.output("echo sound") == "sound\n"
     shutil.rmtree(home)
 
 

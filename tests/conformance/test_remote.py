@@ -6,7 +6,9 @@ import json
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from pytest_aecbench.testing import BackendConformance, RunningSandbox
 from pytest_aecbench.testing.sandbox import Launch
 from tests.conformance.conftest import write_context
 from tests.conformance.disks import on_small_disk
+from tests.conformance.runs import wait_until
 from tests.standins.direct import DirectVendor
 from tests.standins.executor import Executor
 
@@ -139,6 +142,36 @@ def test_a_vendor_that_stays_busy_is_a_launch_error(
         backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
 
 
+@pytest.mark.parametrize("shell", ["bash", "env -i bash"])
+def test_a_deadline_spares_other_commands_and_no_own_one(
+    sandbox: RunningSandbox, shell: str
+) -> None:
+    here = ": && cd /workspace"
+    endless = f"{shell} -c '{here}; sleep 1000 & echo $! >pid; touch one; wait; true'; true"
+    waiting = f"{shell} -c '{here}; touch two; until [ -e go ]; do sleep 0.1; done; echo lived'"
+    gone = "while kill -0 $(cat pid) 2>/dev/null; do sleep 0.05; done"
+    sandbox.output("true")
+    with ThreadPoolExecutor(2) as threads:
+        ended = threads.submit(sandbox.run, endless, timeout_sec=3)
+        sandbox.output("until [ -e one ]; do sleep 0.1; done")
+        other = threads.submit(sandbox.run, f"{waiting}; true")
+        sandbox.output("until [ -e two ]; do sleep 0.1; done")
+        assert ended.result().timed_out
+        sandbox.output(f"{gone}; touch go", timeout_sec=10)
+        assert other.result().stdout == "lived\n"
+
+
+def test_commands_that_start_at_a_deadline_of_another_live_on(sandbox: RunningSandbox) -> None:
+    sandbox.output("true")
+    with ThreadPoolExecutor(3) as threads:
+        for _ in range(3):
+            ended = threads.submit(sandbox.run, "sleep 1000", timeout_sec=0.5)
+            while not ended.done():
+                started = [threads.submit(sandbox.run, "/bin/true; echo lived") for _ in "ab"]
+                assert [one.result().stdout for one in started] == ["lived\n"] * 2
+            assert ended.result().timed_out
+
+
 # Answers that an agent which is root can make up: the kind of answer, and the answer.
 MADE_UP = {
     "exit code of letters": ("ended", "ended abc 0 1 0 = 0 ="),
@@ -183,6 +216,28 @@ def test_a_start_that_is_not_confirmed_leaves_nothing(
         backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
     assert vendor.calls.count("create") == 1
     assert vendor.labels == {}
+
+
+@pytest.mark.parametrize(("seconds", "patience"), [(2, 30), (2, 0)])
+def test_a_start_that_is_given_up_and_comes_late_leaves_nothing(
+    backend: RemoteBackend,
+    vendor: DirectVendor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: int,
+    patience: int,
+) -> None:
+    image_ref = backend.build_environment(task_dir=write_context(tmp_path / "task"))
+    monkeypatch.setattr("pytest_aecbench.backends.remote.backend._CREATE_SEC", 0.5)
+    monkeypatch.setattr("pytest_aecbench.backends.remote.backend._LATE_START_SEC", patience)
+    vendor.gates["create"] = threading.Event()
+    late = threading.Timer(seconds, vendor.gates["create"].set)
+    late.start()
+    with pytest.raises(LaunchError, match="no answer"):
+        backend.launch_trial(image_ref=image_ref, workspace_dir=tmp_path)
+    assert late.is_alive() is (patience == 0)
+    wait_until(lambda: "kill" in vendor.calls and not vendor.labels)
+    late.join()
 
 
 def test_only_what_dead_runs_left_is_reaped(

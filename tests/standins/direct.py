@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import IO
 from pytest_aecbench.backends import Limits
 from pytest_aecbench.backends.remote import Environment, Rented
 from pytest_aecbench.backends.remote.calls import Full
-from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone
+from pytest_aecbench.errors import BackendError, LaunchError, SandboxGone, TransferError
 from tests.standins.executor import Executor
 
 __all__ = ["DirectVendor"]
@@ -22,7 +23,7 @@ class DirectVendor:
     """Sandboxes of an executor in this process; ``calls`` says what was asked for.
 
     ``before`` and ``after`` are errors for the next calls of a name: raised instead of the call,
-    or once it has been done.
+    or once it has been done. A call with one of the ``gates`` waits until that is set.
     """
 
     name = "direct"
@@ -35,12 +36,15 @@ class DirectVendor:
         self.calls: list[str] = []
         self.before: dict[str, list[Exception]] = {}
         self.after: dict[str, list[Exception]] = {}
+        self.gates: dict[str, threading.Event] = {}
 
     @contextmanager
     def _called(self, name: str) -> Iterator[None]:
         self.calls.append(name)
         if self.before.get(name):
             raise self.before[name].pop(0)
+        if name in self.gates:
+            self.gates[name].wait()
         yield
         if self.after.get(name):
             raise self.after[name].pop(0)
@@ -82,9 +86,16 @@ class DirectVendor:
             copy.write(file.read())
             copy.flush()
             try:
-                self.executor.write(sandbox_id, path, Path(copy.name))
+                self._place(sandbox_id, path, Path(copy.name))
             except OSError as error:
                 raise Full(f"direct: an upload: {error}") from None
+
+    def _place(self, sandbox_id: str, path: str, source: Path) -> None:
+        """Write a file, again if a command's deadline has ended the process that wrote it."""
+        try:
+            self.executor.write(sandbox_id, path, source)
+        except TransferError:
+            self.executor.write(sandbox_id, path, source)
 
     def read(self, sandbox_id: str, path: str) -> Iterable[bytes]:
         with self._called("read"):

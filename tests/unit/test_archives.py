@@ -7,6 +7,7 @@ import itertools
 import subprocess
 import tarfile
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,45 @@ def test_an_archive_of_names_in_names_is_an_error_of_the_transfer(tmp_path: Path
     chain = (name.tobuf() + b"x\0".ljust(512, b"\0")) * 5000
     with pytest.raises(TransferError, match="cannot be unpacked"):
         unpack([chain + packed({"x": b"x"})], tmp_path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_a_header_that_would_fill_the_memory_is_an_error_of_the_transfer(
+    tmp_path: Path, kind: bytes
+) -> None:
+    header = tarfile.TarInfo("header")
+    header.type, header.size = kind, 100 * 1024**2
+
+    def endless() -> Iterator[bytes]:
+        yield header.tobuf()
+        for _ in range(100):
+            yield b"x" * 1024**2
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(TransferError, match="header"):
+            unpack(endless(), tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 20 * 1024**2
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_long_headers_are_not_kept(tmp_path: Path) -> None:
+    def archive() -> Iterator[bytes]:
+        for number in range(50):
+            name = f"{number}/{'x' * 1024**2}"
+            yield tarfile.TarInfo(name).tobuf(tarfile.GNU_FORMAT)
+            link = tarfile.TarInfo(str(number))
+            link.type, link.linkname = tarfile.SYMTYPE, name
+            yield link.tobuf(tarfile.GNU_FORMAT)
+        yield bytes(1024)
+
+    tracemalloc.start()
+    try:
+        assert len(unpack(archive(), tmp_path)) == 50
+        assert tracemalloc.get_traced_memory()[1] < 30 * 1024**2
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_takes_too_long_is_left_out_with_what_follows(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from docker.errors import APIError
 from requests.exceptions import ConnectionError as NoConnection
 
 from pytest_aecbench.backends.docker.engine import can_limit_storage, translated
-from pytest_aecbench.errors import BackendError, BuildError, classify
+from pytest_aecbench.errors import BackendError, BuildError, TransferError, classify
 
 
 def info(driver: str, backing: str | None = None, root: str = "/var/lib/docker") -> dict[str, Any]:
@@ -56,3 +59,22 @@ def test_an_engine_that_is_away_is_asked_again_about_an_image(
     with pytest.raises(BackendError) as raised, translated(BuildError, "looking for an image"):
         raise error
     assert classify(raised.value).retry is retried
+
+
+def test_an_answer_that_stalls_is_not_a_lost_engine() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(TransferError), translated(TransferError, "fetching"):
+            requests.get(url, stream=True, timeout=0.2)
+
+        def answer() -> socket.socket:
+            connection, _ = server.accept()
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart")
+            return connection
+
+        server.accept()[0].close()  # that of the first call
+        with ThreadPoolExecutor(1) as thread, requests.Session() as session:
+            answering = thread.submit(answer)
+            with pytest.raises(TransferError), translated(TransferError, "fetching"):
+                session.get(url, timeout=0.2)
+            answering.result().close()

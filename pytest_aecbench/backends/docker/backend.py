@@ -412,12 +412,18 @@ class DockerBackend:
     def close(self) -> None:
         """Wait until everything that was torn down is removed; raise BackendError on failure."""
         wait(self._removals)
+        failures = []
         for name, is_project in list(self._unremoved.items()):
-            self._remove(name, is_project)
-            self._unremoved.pop(name)
+            try:
+                self._remove(name, is_project)
+                self._unremoved.pop(name)
+            except BackendError as error:
+                failures.append(str(error))
         for name in ("_api", "_impatient"):
             if name in self.__dict__:
                 self.__dict__[name].close()  # it reconnects if it is used again
+        if failures:
+            raise BackendError("; ".join(failures))
 
     def reap(self, *, dry_run: bool = False) -> list[str]:
         """Remove the containers and files that dead runs left; return the containers' names."""

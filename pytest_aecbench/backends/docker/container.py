@@ -12,11 +12,10 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
 from docker.errors import APIError, NotFound
-from requests.exceptions import ReadTimeout
 
 from pytest_aecbench.backends import BackendExecutionResult
 from pytest_aecbench.backends.docker._internals import already_read, connection_of
-from pytest_aecbench.backends.docker.engine import is_gone, translated
+from pytest_aecbench.backends.docker.engine import TROUBLE, is_gone, is_late, translated
 from pytest_aecbench.backends.docker.kill import insist
 from pytest_aecbench.backends.docker.scripts import KILL_NEWER, OOM_KILLS, RUN
 from pytest_aecbench.backends.docker.streams import Frames, Output
@@ -53,6 +52,7 @@ _TOOL_SEC = 10.0
 _DRAIN_SEC = 0.5
 _DEATH_SEC = 5.0
 _CHUNK = 1024 * 1024
+_LONGEST_SAID = 4 * 1024 * 1024  # by our own scripts, unless an agent has replaced their shell
 _KILLED = 137
 _CANNOT_RUN = 126
 _OUT_OF_MEMORY = "killed: the sandbox is out of memory\n"
@@ -249,14 +249,11 @@ class Container:
         argv: tuple[str, ...] = (RUN, "bash"),
     ) -> Iterator[_Running]:
         api = self.api if argv[0] is RUN else self.impatient
-        with translated(BackendError, "executing"):
+        marked = {**(env or {}), "AECBENCH_REQUEST": mark}
+        argv = ("bash", "-c", *argv)
+        with translated(BackendError, "executing"), _not_in_time():
             exec_id = api.exec_create(
-                self.container_id,
-                ["bash", "-c", *argv],
-                stdin=True,
-                user=user,
-                environment={**(env or {}), "AECBENCH_REQUEST": mark},
-                workdir="/",
+                self.container_id, argv, stdin=True, user=user, environment=marked, workdir="/"
             )["Id"]
             try:
                 stream = api.exec_start(exec_id, socket=True)
@@ -264,8 +261,6 @@ class Container:
                 if is_gone(error):
                     raise
                 raise _NotStartedError("start", str(error.explanation)) from None
-            except ReadTimeout:  # the engine waits for a process that another has stopped
-                raise _NotStartedError("start", "no process can be started") from None
         response, socket = connection_of(stream)
         with closing(response):
             frames = Frames(socket, already_read(response, socket))
@@ -298,15 +293,14 @@ class Container:
 
     def _await(self, running: _Running, what: str) -> None:
         """Read the script's first line; raise an error unless it says ``what``."""
-        printed = errors = b""
+        printed, errors = bytearray(), bytearray()
         try:
             for number, data in running.frames:
-                if number == 1:
-                    printed += data
-                else:
-                    errors += data
-                if b"\n" in printed:
+                (printed if number == 1 else errors).extend(data)
+                if number == 1 and b"\n" in data:
                     break
+                if len(printed) + len(errors) > _LONGEST_SAID:
+                    raise SandboxBroken("docker: the command's result is unreadable")
         except TimeoutError:
             reason = f"no answer for {_PREPARE_SEC:.0f} s or more"
             raise _NotStartedError("start", reason) from None
@@ -325,8 +319,8 @@ class Container:
             raise SandboxBroken("docker: the command's result is unreadable")
         if what == "started":  # root's scripts calculate with it
             running.start_time = check_number(value, "docker")
-        running.stdout.feed(rest)
-        running.stderr.feed(errors)
+        running.stdout.feed(bytes(rest))
+        running.stderr.feed(bytes(errors))
 
     def _follow(
         self, running: _Running, timeout_sec: float | None, mark: str, user: str
@@ -423,6 +417,8 @@ class Container:
             running.socket.sendall(b"\n")
             for number, data in running.frames:
                 printed += data if number == 1 else b""
+                if len(printed) > _LONGEST_SAID:
+                    break
                 if printed.endswith(b"done\n"):
                     return printed.decode(errors="replace").split()
         return None
@@ -507,13 +503,24 @@ def _refused_by_contents(what: str) -> Iterator[None]:
             raise SandboxBroken(f"docker: {what}: {one_line(error)}") from None
 
 
+@contextmanager
+def _not_in_time() -> Iterator[None]:
+    """Raise _NotStartedError if the engine waits for a process that another has stopped."""
+    try:
+        yield
+    except TROUBLE as error:
+        if not is_late(error):
+            raise
+        raise _NotStartedError("start", "no process can be started") from None
+
+
 def _rest_of_errors(frames: Frames) -> bytes:
     """Return what a script that has ended printed on stderr and was not read yet."""
     frames.deadline = time.monotonic() + _TOOL_SEC
     rest = b""
     with suppress(TimeoutError):
         for number, data in frames:
-            rest += data if number == 2 else b""
+            rest += data[: _LONGEST_SAID - len(rest)] if number == 2 else b""
     return rest
 
 

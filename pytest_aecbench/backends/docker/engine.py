@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import docker
 from docker.errors import APIError, DockerException, NotFound
 from docker.utils import kwargs_from_env
-from requests.exceptions import ReadTimeout, RequestException
-from urllib3.exceptions import HTTPError
+from requests.exceptions import ConnectionError as NoConnection
+from requests.exceptions import ConnectTimeout, ReadTimeout, RequestException
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from pytest_aecbench.backends.shared.archives import FULL
 from pytest_aecbench.errors import (
@@ -36,6 +37,7 @@ __all__ = [
     "check_room",
     "connect",
     "is_gone",
+    "is_late",
     "is_lost",
     "offers_gpus",
     "summary",
@@ -165,7 +167,16 @@ def is_lost(error: BaseException) -> bool:
     No answer in time is something else: a hostile container can keep the engine waiting.
     """
     connection = (RequestException, HTTPError, ConnectionError)
-    return isinstance(error, connection) and not isinstance(error, (APIError, ReadTimeout))
+    is_of_connection = isinstance(error, connection) and not isinstance(error, APIError)
+    return is_of_connection and not is_late(error)
+
+
+def is_late(error: BaseException) -> bool:
+    """Return whether the engine was reached, but has not answered in time, or not to the end."""
+    if isinstance(error, (ReadTimeout, ReadTimeoutError)):
+        return True
+    in_mid_answer = isinstance(error, NoConnection) and not isinstance(error, ConnectTimeout)
+    return in_mid_answer and "timed out" in str(error)
 
 
 def _is_internal(error: BaseException) -> bool:

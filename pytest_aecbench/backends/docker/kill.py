@@ -10,10 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from docker.errors import NotFound
-from requests.exceptions import ConnectionError as RequestConnectionError
-from requests.exceptions import ReadTimeout
 
-from pytest_aecbench.backends.docker.engine import TROUBLE
+from pytest_aecbench.backends.docker.engine import TROUBLE, is_late
 from pytest_aecbench.host.owner import LABEL_PREFIX, Owner
 
 if TYPE_CHECKING:
@@ -44,10 +42,8 @@ def insist(
     """Make a call about a container; if it takes too long, kill from outside and call ``then``."""
     try:
         return call()
-    except ReadTimeout:
-        pass
-    except RequestConnectionError as error:
-        if "timed out" not in str(error):
+    except TROUBLE as error:
+        if not is_late(error):
             raise
     _kill_from_outside(api, container)
     return then()

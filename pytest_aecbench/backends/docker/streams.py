@@ -16,6 +16,7 @@ __all__ = ["Frames", "Output"]
 
 _HEADER = struct.Struct(">BxxxL")
 _CHUNK = 256 * 1024
+_LONGEST_CODE = 16  # with its newline
 
 
 class Frames:
@@ -78,12 +79,16 @@ class Output(CappedOutput):
         if at < 0:
             at = max(0, len(data) - len(self._marker) + 1)
         else:
-            code, newline, _ = data[at + len(self._marker) :].partition(b"\n")
-            if newline:
-                text = code.decode(errors="replace")
-                self.returncode = read_number(text, "docker", EXIT_CODES)
+            self._end(data[at + len(self._marker) :])
         self.keep(data[:at])
         self._pending = b"" if self.returncode is not None else data[at:]
+
+    def _end(self, rest: bytes) -> None:
+        """Read the exit code that follows the marker, up to a newline that may be to come."""
+        code, newline, _ = rest[:_LONGEST_CODE].partition(b"\n")
+        if newline or len(rest) >= _LONGEST_CODE:
+            text = code.decode(errors="replace") if newline else ""
+            self.returncode = read_number(text, "docker", EXIT_CODES)
 
     def close(self) -> None:
         """Add the bytes held back as a possible end marker."""

@@ -44,6 +44,7 @@ _TOKEN_LABEL = f"{LABEL_PREFIX}sandbox"
 _EXPIRES_LABEL = f"{LABEL_PREFIX}expires"
 PREFLIGHT_SEC = 30.0
 _CREATE_SEC = 600.0
+_LATE_START_SEC = 10.0  # after which the run may end without knowing whether a sandbox starts
 _KILL_SEC = 60.0
 _LIFETIME_SEC = 3600.0
 # Vendors end a sandbox at the end of its lifetime by their own clock. One that lives for a day
@@ -54,6 +55,32 @@ _EXPIRY_MARGIN_SEC = 86_400
 class _Sandbox(NamedTuple):
     box: Box
     home: Path
+
+
+class _Creation:
+    """The start of a sandbox, which ``remove`` ends if it starts after it was given up."""
+
+    def __init__(self, create: Callable[[], str], remove: Callable[[str], None]) -> None:
+        self._create = create
+        self._remove = remove
+        self._is_unwanted = threading.Event()
+        self._has_ended = threading.Event()
+
+    def run(self) -> str:
+        """Start the sandbox, in a thread that may outlive the wait for it; return its id."""
+        self._has_ended.clear()
+        try:
+            sandbox_id = self._create()
+            if self._is_unwanted.is_set():
+                self._remove(sandbox_id)
+            return sandbox_id
+        finally:
+            self._has_ended.set()
+
+    def give_up(self) -> None:
+        """Let the sandbox be removed if it starts from now on, and wait some seconds for that."""
+        self._is_unwanted.set()
+        self._has_ended.wait(_LATE_START_SEC)
 
 
 class RemoteBackend:
@@ -163,16 +190,16 @@ class RemoteBackend:
             f"{LABEL_PREFIX}trial": workspace_dir.parent.name,
             _EXPIRES_LABEL: str(int(time.time() + lifetime_sec + _EXPIRY_MARGIN_SEC)),
         }
+        creation = _Creation(
+            partial(self.vendor.create, image_ref, limits, labels, lifetime_sec), self._kill
+        )
         try:
             sandbox_id = retry(
-                lambda: bounded(
-                    lambda: self.vendor.create(image_ref, limits, labels, lifetime_sec),
-                    _CREATE_SEC,
-                    f"{self.name}: a new sandbox",
-                ),
+                lambda: bounded(creation.run, _CREATE_SEC, f"{self.name}: a new sandbox"),
                 on_busy=self._slow_down,
             )
         except BaseException as error:
+            creation.give_up()
             self._forget(token)
             if isinstance(error, BackendError) and not isinstance(error, LaunchError):
                 raise LaunchError(str(error)) from None

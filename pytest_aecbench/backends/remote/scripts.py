@@ -6,7 +6,7 @@ that it runs.
 
 from __future__ import annotations
 
-from pytest_aecbench.backends.shared.shell import CLEAR, SWEEP
+from pytest_aecbench.backends.shared.shell import CLEAR, MARK_OF, SWEEP
 
 __all__ = ["COLLECT", "RUN"]
 
@@ -22,7 +22,11 @@ inline=150000
 full='No space left on device'
 
 # Prints the line that the client waits for, and stores it for a client that lost its connection.
-answer() { { printf '%s\n' "$*" >.done && mv .done done; } 2>/dev/null; printf '%s\n' "$*"; }
+answer() {
+  { printf '%s\n' "$*" >.done && mv .done done; } 2>/dev/null
+  printf '%s\n' "$*"
+  { : >ended; } 2>/dev/null
+}
 fail() { answer "$nonce" failed "$1"; exit 125; }
 
 # Prints one word per file: its content if it is small, else its size.
@@ -58,8 +62,25 @@ RUN = (
 } <request
 
 """
+    + MARK_OF
     + SWEEP
     + r"""
+# Returns whether a process belongs to another request that has not ended, and keeps the processes
+# above it, which are the vendor's. A request bears the name of its directory.
+is_anothers() {
+  local pid=$1 name=${dir##*/} other
+  mark_of "$pid"
+  [[ $mark && $mark != "$name" && $mark != */* ]] || return
+  other=${dir%/*}/$mark
+  if [[ -e $other ]]; then [[ -O $other && ! -e $other/ended ]] || return
+  else [[ -O /proc/$pid ]] || return; fi
+  while status "$pid"; pid=${fields[1]:-0}; ((pid > 1)); do
+    mark_of "$pid"
+    [[ $mark != "$name" ]] || break
+    kept+="$pid "
+  done
+}
+
 status $$
 started=${fields[19]}
 
@@ -74,7 +95,7 @@ if [[ -s archive ]] && ! said=$(LC_ALL=C tar -xpf archive -C / 2>&1); then
 fi
 rm -f archive
 
-environment=("PATH=$path")
+environment=("PATH=$path" "AECBENCH_REQUEST=${dir##*/}")
 while IFS= read -rd '' entry; do environment+=("$entry"); done <env
 as=()
 if [[ $user ]]; then
@@ -104,7 +125,7 @@ else
     wait -n; code=$?
     if kill -0 "$child" 2>/dev/null; then
       timed=1
-      sweep "$started"
+      sweep "$started" is_anothers
     else
       kill -KILL "$timer" 2>/dev/null
     fi

@@ -7,7 +7,7 @@ import os
 import stat
 import tarfile
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
@@ -49,8 +49,12 @@ NOT_A_DIRECTORY = " (not a directory)"
 # The errors of names and archives that an agent has made up.
 _ODD = (errno.EEXIST, errno.EILSEQ, errno.EINVAL, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR)
 _MADE_UP = (tarfile.TarError, ValueError, OverflowError, RecursionError)
+_HEADER_CAP = 4 * 1024**2
+_PIECE = 1024**2
 _MAX_DEPTH = 64
 _MAX_PATH = 1024  # bytes below the directory, because the host's paths are limited
+_MAX_LINK = 4095
+_LONGEST_SHOWN = 16 * _MAX_PATH
 _KINDS = {tarfile.FIFOTYPE: "FIFO", tarfile.CHRTYPE: "device", tarfile.BLKTYPE: "device"}
 
 
@@ -145,8 +149,8 @@ def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
     reader = _Reader(iter(chunks))
     parts: tuple[str, ...] = ()
     try:
-        with tarfile.open(fileobj=reader, mode="r|", errors="surrogateescape") as tar:  # type: ignore[call-overload]
-            for member in tar:
+        with reader.opened() as tar:
+            for member in reader.members(tar):
                 parts = _parts(member.name)
                 # The holes of a sparse file are not in the archive.
                 if not member.issparse() and reader.seen + member.size > TOTAL_CAP:
@@ -172,23 +176,68 @@ def unpack(chunks: Iterable[bytes], directory: Path) -> list[str]:
 
 
 class _Reader:
-    """A file object over chunks, which raises TimeoutError if they take too long."""
+    """A file object over chunks, which raises TimeoutError if they take too long.
+
+    It is read forwards only. The headers of one member, such as its name and its map of holes,
+    may take `_HEADER_CAP` bytes, because they are held in memory.
+    """
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._buffer = bytearray()
         self._deadline = time.monotonic() + COLLECT_SEC
+        self._room: int | None = None  # for the rest of a header
         self.seen = 0
 
+    @contextmanager
+    def _reading_header(self) -> Iterator[None]:
+        self._room = _HEADER_CAP
+        yield
+        self._room = None
+
+    def opened(self) -> tarfile.TarFile:
+        """Open the archive, and read the first header."""
+        with self._reading_header():
+            return tarfile.open(fileobj=self, mode="r:", errors="surrogateescape")  # type: ignore[call-overload,no-any-return]
+
+    def members(self, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+        """Yield each member, and keep none of them."""
+        while True:
+            with self._reading_header():
+                member = tar.next()
+            if member is None:
+                return
+            yield member
+            tar.members.clear()  # type: ignore[attr-defined]
+            tar.pax_headers.clear()  # type: ignore[attr-defined]
+
+    def tell(self) -> int:
+        return self.seen
+
+    def seek(self, position: int) -> None:
+        while self.seen < position and self._take(min(position - self.seen, _PIECE)):
+            pass
+
     def read(self, size: int) -> bytes:
-        if time.monotonic() > self._deadline:
-            raise TimeoutError
+        if self._room is not None:
+            self._room -= size
+            if self._room < 0:
+                raise tarfile.ReadError(f"a header of over {_HEADER_CAP} bytes")
+        return self._take(size)
+
+    def _take(self, size: int) -> bytes:
+        self._check_time()
         while len(self._buffer) < size and (chunk := next(self._chunks, b"")):
             self._buffer += chunk
+            self._check_time()
         data = bytes(self._buffer[:size])
         del self._buffer[:size]
         self.seen += len(data)
         return data
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise TimeoutError
 
 
 class _Unpacking:
@@ -200,7 +249,7 @@ class _Unpacking:
         self._skipped: list[str] = []
 
     def skip(self, parts: tuple[str, ...], reason: str) -> None:
-        name = os.fsencode("/".join(parts)).decode(errors="replace")
+        name = os.fsencode("/".join(parts)[-_LONGEST_SHOWN:]).decode(errors="replace")
         self._skipped.append(f"{name} ({reason})")
 
     def take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
@@ -225,6 +274,8 @@ class _Unpacking:
         elif member.isdir():
             self._path(parts).mkdir()
             self._directories[parts] = member.mode
+        elif member.issym() and len(member.linkname) > _MAX_LINK:
+            self.skip(parts, os.strerror(errno.ENAMETOOLONG))
         elif member.issym():
             self._links[parts] = member.linkname
         elif member.islnk():

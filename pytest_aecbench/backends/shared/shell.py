@@ -145,16 +145,23 @@ mark_of() {
 SWEEP = (
     STATUS
     + r"""
-# Kills all processes that started no earlier than $1, except this one and its ancestors. One with
-# much memory, or on a busy machine, takes seconds to die.
+# Kills all processes that started no earlier than $1, except this one and its ancestors, and those
+# that the function $2 spares, if it is given. One with much memory, or on a busy machine, takes
+# seconds to die.
 sweep() {
-  local spared=" 1 $$ " pid=$$ round left entry until=$((SECONDS + 20))
-  while status "$pid" && pid=${fields[1]} && ((pid > 1)); do spared+="$pid "; done
+  local kept=" 1 $$ " pid=$$ round left found entry until=$((SECONDS + 20))
+  while status "$pid" && pid=${fields[1]} && ((pid > 1)); do kept+="$pid "; done
   for ((round = 0; SECONDS < until; round++)); do
-    left=
+    left= found=()
     for entry in /proc/[0-9]*; do
       pid=${entry#/proc/}
-      [[ $spared = *" $pid "* ]] || ! status "$pid" || ((fields[19] < $1)) && continue
+      [[ $kept = *" $pid "* ]] || ! status "$pid" || ((fields[19] < $1)) && continue
+      if [[ $2 ]]; then "$2" "$pid" || found+=("$pid"); continue; fi
+      kill -KILL "$pid" 2>/dev/null
+      left=1
+    done
+    for pid in "${found[@]}"; do
+      [[ $kept != *" $pid "* ]] || continue
       kill -KILL "$pid" 2>/dev/null
       left=1
     done

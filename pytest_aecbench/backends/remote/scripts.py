@@ -108,7 +108,7 @@ if [[ $user ]]; then
 fi
 [[ $steps != *make* ]] || mkdir -p -- "$cwd" 2>/dev/null
 : >out; : >err; chmod 755 . 2>/dev/null
-code= timed=0
+code=0 timed=0
 if ! cd -- "$cwd" 2>/dev/null; then
   printf '%s: no such directory\n' "$cwd" >"$dir/err"
   code=125
@@ -122,11 +122,12 @@ else
   if [[ $seconds ]]; then
     sleep "$seconds" </dev/null >/dev/null 2>&1 &
     timer=$!
-    wait -n; code=$?
+    wait -n
     if kill -0 "$child" 2>/dev/null; then
       timed=1
       sweep "$started" is_anothers
-    else
+    else  # it may have ended after the timer
+      wait "$child"; code=$?
       kill -KILL "$timer" 2>/dev/null
     fi
   else

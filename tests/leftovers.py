@@ -55,6 +55,8 @@ def processes_of(directory: Path) -> dict[int, str]:
             command = (proc / "cmdline").read_bytes()
             told = f"{directory}/".encode() in command + (proc / "environ").read_bytes()
             if told or (proc / "cwd").readlink().is_relative_to(directory):
+                # One that is starting a program has no command line for a moment.
+                command = command or (proc / "cmdline").read_bytes() or (proc / "comm").read_bytes()
                 found[int(proc.name)] = command.replace(b"\0", b" ").decode(errors="replace")
     found.pop(os.getpid(), None)
     return found

@@ -11,7 +11,7 @@ from pytest_aecbench.documents.encoding import encoded
 from pytest_aecbench.providers.events import assembled
 from pytest_aecbench.providers.replies import as_object, tool_call
 
-# Python reads these as JSON and writes them so that nobody else does.
+# Python reads and writes these, but they are not JSON, so other readers refuse them.
 NO_JSON = ["NaN", "-Infinity", "1e999"]
 
 

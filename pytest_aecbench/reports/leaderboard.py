@@ -300,13 +300,11 @@ def _results(
         experiment_id = (origin.evaluates or origin).experiment_id
         known = numbers[name, record.task.task_id]
         repetition = known.setdefault((experiment_id, origin.repetition), len(known) + 1)
-        # No board needs the key, which takes as much memory as the other values.
         yield TrialResult.from_record(
             record,
             agent=name,
             repetition=repetition,
             visibility="public",
-            trial_key="",
             **({} if origin is record else _used(origin)),
         )
 
